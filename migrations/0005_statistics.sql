@@ -1,0 +1,54 @@
+-- How far a group has come.
+--   head        the greatest id that can be read; claimed, committed: up to where messages were given to workers,
+--               and up to where all of them are acknowledged or in the exception queue
+--   backlog     messages that no worker has claimed yet, counted up to 10,000 and estimated by ids beyond
+--   inflight    messages of claims that are not acknowledged yet
+CREATE FUNCTION group_progress(p_group bigint) RETURNS TABLE (
+    head bigint, claimed bigint, committed bigint, backlog bigint, inflight bigint,
+    next_attempt_at timestamptz, oldest_unresolved_at timestamptz)
+LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
+DECLARE
+    v_stream bigint;
+    v_size   bigint;
+    v_last   bigint;
+BEGIN
+    SELECT s.id, s.partition_size INTO STRICT v_stream, v_size
+    FROM consumer_group_config g JOIN stream_config s ON s.id = g.stream_id WHERE g.id = p_group;
+    claimed := group_position(v_stream, p_group);
+    v_last := last_drawn_id(v_stream);
+    EXECUTE format('SELECT id FROM message_log_%s WHERE id > $1 AND id <= $2 ORDER BY id DESC LIMIT 1', v_stream)
+        INTO head USING greatest(claimed, v_last - 2 * v_size), v_last;
+    head := coalesce(head, claimed);
+    EXECUTE format($sql$
+        SELECT count(*) FROM (SELECT FROM message_log_%s
+                              WHERE id > $1 AND id <= $2 AND coalesce(only_group_id, $3) = $3 LIMIT 10001) AS m$sql$, v_stream)
+        INTO backlog USING claimed, head, p_group;
+    IF backlog > 10000 THEN
+        backlog := head - claimed;
+    END IF;
+    EXECUTE format($sql$
+        SELECT coalesce(min(low) - 1, $2), coalesce(sum(high - low + 1), 0)
+        FROM claim_%1$s c
+        WHERE consumer_group_id = $1 AND NOT EXISTS (SELECT FROM resolution_%1$s r WHERE r.claim_id = c.id)$sql$, v_stream)
+        INTO committed, inflight USING p_group, claimed;
+    EXECUTE format($sql$
+        SELECT (SELECT min(e.next_attempt_at) FROM exception_queue_%1$s e
+                WHERE e.consumer_group_id = $1 AND e.status IN ('ready', 'deferred')),
+               (SELECT e.created_at FROM exception_queue_%1$s e
+                WHERE e.consumer_group_id = $1 AND e.status <> 'dead' ORDER BY e.message_id LIMIT 1)$sql$, v_stream)
+        INTO next_attempt_at, oldest_unresolved_at USING p_group;
+    RETURN NEXT;
+END $$;
+
+-- Folds the changes of each counter into one row. Counters that came to nothing go away.
+CREATE FUNCTION compact_statistics() RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    IF pg_try_advisory_xact_lock(hashtextextended(format('%s.statistics', current_schema), 0)) THEN
+        WITH folded AS (DELETE FROM statistics_delta RETURNING *)
+        INSERT INTO statistics_delta
+        SELECT stream_id, consumer_group_id, counter, sum(delta) FROM folded GROUP BY 1, 2, 3 HAVING sum(delta) <> 0;
+    END IF;
+END $$;
+
+REVOKE EXECUTE ON FUNCTION compact_statistics() FROM PUBLIC;
