@@ -7,4 +7,6 @@
 //! - a dead letter: [`database`] -> `cli`;
 //! - numbers: [`database`] -> `statistics` -> status, metrics and `cli`.
 
+pub mod api;
+pub mod cli;
 pub mod database;

@@ -1,2 +1,7 @@
-//! x
-fn main(){}
+//! The `sqlstreams` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sqlstreams::cli::main()
+}

@@ -46,7 +46,9 @@ impl fmt::Debug for Credentials {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CredentialsError {
     /// Neither `uri` nor `host`.
-    #[error("it has neither the key uri nor the key host; write the keys as CloudNativePG does: uri, or host, port, dbname, user and password")]
+    #[error(
+        "it has neither the key uri nor the key host; write the keys as CloudNativePG does: uri, or host, port, dbname, user and password"
+    )]
     Missing,
     /// One of the single keys is absent.
     #[error("the key {0} is missing; beside host it needs dbname, user and password")]
@@ -81,7 +83,9 @@ impl Credentials {
             return Err(CredentialsError::Missing);
         };
         let port = match text("port")? {
-            Some(port) => port.parse().map_err(|_| CredentialsError::Invalid("port", "it is no port number"))?,
+            Some(port) => port
+                .parse()
+                .map_err(|_| CredentialsError::Invalid("port", "it is no port number"))?,
             None => 5432,
         };
         let user = match text("user")? {
@@ -157,7 +161,9 @@ impl Credentials {
         self.0.get_socket().is_some()
             || host == "localhost"
             || host.starts_with('/')
-            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+            || host
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
     }
 
     /// Sets the name under which the connections show in `pg_stat_activity`.

@@ -9,7 +9,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum DatabaseError {
     /// No connection, or it broke.
-    #[error("the database cannot be reached ({0}); check the host and port in the Secret, the network policy and that Postgres runs")]
+    #[error(
+        "the database cannot be reached ({0}); check the host and port in the Secret, the network policy and that Postgres runs"
+    )]
     Unreachable(String),
     /// TLS could not be agreed on.
     #[error("no secure connection to the database ({0}); check tls.mode and tls.caSecretRef")]
@@ -24,19 +26,25 @@ pub enum DatabaseError {
     #[error("{0}; grant it to the role that the Secret names")]
     PermissionDenied(String),
     /// A standby, or `default_transaction_read_only` (25006).
-    #[error("the database is read-only; point the Secret at the primary, or unset default_transaction_read_only for the role")]
+    #[error(
+        "the database is read-only; point the Secret at the primary, or unset default_transaction_read_only for the role"
+    )]
     ReadOnly,
     /// Older than [`super::connection::OLDEST_SERVER`].
     #[error("the server is Postgres {0}; sqlstreams needs 15 or newer")]
     TooOld(String),
     /// Not READ COMMITTED, on which the fence relies.
-    #[error("the transactions of this role are not READ COMMITTED; unset default_transaction_isolation for the role and the database")]
+    #[error(
+        "the transactions of this role are not READ COMMITTED; unset default_transaction_isolation for the role and the database"
+    )]
     WrongIsolation,
     /// No free connection slot (53300).
     #[error("the database has no connection left; lower pool.maxConnections or raise max_connections")]
     TooManyConnections,
     /// The schema or one of its tables or functions is not there (3F000, 42P01, 42883).
-    #[error("the schema does not hold a complete sqlstreams installation ({0}); see the StreamDatabase resource, whose operator provisions it")]
+    #[error(
+        "the schema does not hold a complete sqlstreams installation ({0}); see the StreamDatabase resource, whose operator provisions it"
+    )]
     NotProvisioned(String),
     /// The schema was made by a newer release.
     #[error("the schema is at version {found}, this release knows versions up to {known}; upgrade sqlstreams")]
@@ -96,7 +104,11 @@ impl DatabaseError {
     pub fn is_connection(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable(_) | Self::Tls(_) | Self::Authentication(_) | Self::NoSuchDatabase(_) | Self::TooManyConnections
+            Self::Unreachable(_)
+                | Self::Tls(_)
+                | Self::Authentication(_)
+                | Self::NoSuchDatabase(_)
+                | Self::TooManyConnections
         )
     }
 
@@ -130,7 +142,9 @@ impl From<sqlx::Error> for DatabaseError {
             sqlx::Error::Io(error) => Self::Unreachable(error.to_string()),
             sqlx::Error::Tls(error) => Self::Tls(error.to_string()),
             sqlx::Error::PoolTimedOut => Self::Unreachable("no connection within the time limit".into()),
-            sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => Self::Unreachable("the connection pool is closed".into()),
+            sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
+                Self::Unreachable("the connection pool is closed".into())
+            }
             sqlx::Error::RowNotFound => Self::Protocol("no row".into()),
             sqlx::Error::ColumnNotFound(name) => Self::Protocol(format!("no column {name}")),
             sqlx::Error::Protocol(text) if text.contains("SSL") || text.contains("TLS") => Self::Tls(text),
@@ -152,9 +166,9 @@ impl From<sqlx::migrate::MigrateError> for DatabaseError {
                 found,
                 known: super::migrate::newest_version(),
             },
-            MigrateError::VersionMismatch(version) => {
-                Self::Protocol(format!("migration {version} was applied from another text than this release has"))
-            }
+            MigrateError::VersionMismatch(version) => Self::Protocol(format!(
+                "migration {version} was applied from another text than this release has"
+            )),
             MigrateError::Dirty(version) => Self::Protocol(format!("migration {version} was left half done")),
             _ => Self::Protocol("the migrations cannot be run".into()),
         }

@@ -33,7 +33,9 @@ pub async fn migrate(pool: &PgPool, schema: &Schema) -> Result<i64, DatabaseErro
         .await?
         .get(0);
     if !exists {
-        sqlx::raw_sql(schema.sql("CREATE SCHEMA {schema}")).execute(&mut *transaction).await?;
+        sqlx::raw_sql(schema.sql("CREATE SCHEMA {schema}"))
+            .execute(&mut *transaction)
+            .await?;
     }
     sqlx::raw_sql(schema.sql("SET LOCAL search_path = {schema}, pg_temp"))
         .execute(&mut *transaction)
