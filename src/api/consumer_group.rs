@@ -68,8 +68,7 @@ use super::{Adoption, ConsumerGroupStatus, DeletionPolicy, Handler, ObjectRefere
 #[x_kube(
     validation = Rule::new("self.streamRef.name == oldSelf.streamRef.name").message("streamRef cannot be changed: create another ConsumerGroup instead").field_path(".streamRef"),
     validation = Rule::new("has(self.groupName) == has(oldSelf.groupName) && (!has(self.groupName) || self.groupName == oldSelf.groupName)").message("groupName cannot be changed: create another ConsumerGroup instead"),
-    validation = Rule::new("self.startFrom == oldSelf.startFrom").message("startFrom counts only when the group is created and cannot be changed").field_path(".startFrom"),
-    validation = Rule::new("!has(self.handler.container) || !has(self.handler.container.volumeMounts) || self.handler.container.volumeMounts.all(m, has(self.worker.volumes) && self.worker.volumes.exists(v, v.name == m.name))").message("every volumeMount of handler.container must name a volume of worker.volumes")
+    validation = Rule::new("self.startFrom == oldSelf.startFrom").message("startFrom counts only when the group is created and cannot be changed").field_path(".startFrom")
 )]
 pub struct ConsumerGroupSpec {
     /// Stream whose messages the group is given.

@@ -7,7 +7,7 @@ docker_archive() {
   local layer="$1" name="$2" config="$3" out="$4" work
   work="$(mktemp -d "$out.XXXXXX")"
   ln "$layer" "$work/layer.tar" 2>/dev/null || cp "$layer" "$work/layer.tar"
-  printf '{"architecture": "%s", "os": "linux", "created": "1970-01-01T00:00:00Z", "config": %s, "rootfs": {"type": "layers", "diff_ids": ["sha256:%s"]}}\n' \
+  printf '{"architecture": "%s", "os": "linux", "created": "1970-01-01T00:00:00Z", "config": %s, "rootfs": {"type": "layers", "diff_ids": ["sha256:%s"]}, "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "sqlstreams tests/cluster"}]}\n' \
     "$(image_architecture)" "$config" "$(sha256sum "$layer" | cut -d' ' -f1)" >"$work/config.json"
   printf '[{"Config": "config.json", "RepoTags": ["%s"], "Layers": ["layer.tar"]}]\n' "$name" >"$work/manifest.json"
   tar -C "$work" -cf "$work/image.tar" manifest.json config.json layer.tar
@@ -27,6 +27,19 @@ image_architecture() {
 # every pod, and at hand for client pods of tests.
 busybox_image=localhost/busybox:local
 
+# A static program of glibc still loads the shared one when it looks up a name,
+# and crashes where it is missing.
+copy_resolver() {
+  local library
+  while read -r library; do
+    [[ ! -e "$library" ]] || cp -L --parents "$library" "$1"
+  done < <(ldd /bin/sh 2>/dev/null | grep -oE '/[^ ]+/(libc\.so\.6|ld-[^ ]+)')
+  while read -r library; do
+    cp -L --parents "$library" "$1"
+  done < <(compgen -G '/lib/*-linux-gnu/libnss_dns.so.2'; compgen -G '/lib/*-linux-gnu/libnss_files.so.2'; compgen -G '/lib/*-linux-gnu/libresolv.so.2')
+  echo 'hosts: files dns' >"$1/etc/nsswitch.conf"
+}
+
 # Prints the path of its archive, made once per version of busybox.
 busybox_archive() {
   local program archive work applet
@@ -38,6 +51,7 @@ busybox_archive() {
     mkdir -p "$work/root/bin" "$work/root/etc" "$work/root/tmp"
     chmod 1777 "$work/root/tmp"
     cp "$program" "$work/root/bin/busybox"
+    copy_resolver "$work/root"
     while read -r applet; do
       [[ "$applet" == busybox ]] || ln -s busybox "$work/root/bin/$applet"
     done < <("$program" --list)

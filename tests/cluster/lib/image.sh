@@ -21,17 +21,14 @@ docker_answers() {
   have docker && timeout 5 docker info --format '{{.ServerVersion}}' >/dev/null 2>&1
 }
 
-# A store of our own: the person's images stay untouched.
+# A store of our own: the person's images stay untouched. vfs, because overlay
+# leaves mounts in the cache and does not work inside a container.
 buildah_run() {
   ((EUID == 0)) || die "buildah needs root here: use sudo -E, or a Docker engine"
   have buildah || die "buildah is missing; run: sudo $here/cluster packages"
   mkdir -p "$cache_root/buildah"
   buildah --root "$cache_root/buildah/root" --runroot "$cache_root/buildah/run" \
-    --storage-driver "$(buildah_driver)" "$@"
-}
-
-buildah_driver() {
-  if [[ -n "${SQLSTREAMS_STORAGE_DRIVER:-}" ]]; then printf '%s\n' "$SQLSTREAMS_STORAGE_DRIVER"; else echo vfs; fi
+    --storage-driver vfs "$@"
 }
 
 # Docker's rule for a name without a registry, so that pods can say `image: TAG`
