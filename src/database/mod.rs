@@ -14,3 +14,24 @@ mod schema;
 pub use error::DatabaseError;
 pub use ids::{ClaimId, GroupId, MessageId, StreamId};
 pub use schema::Schema;
+
+use sqlx::{PgPool, Postgres, Transaction};
+
+/// One installation: a schema, and connections to the database that holds it.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// Connections to the database.
+    pub pool: PgPool,
+    /// The schema that holds the installation.
+    pub schema: Schema,
+}
+
+impl Database {
+    /// Opens a transaction.
+    ///
+    /// # Errors
+    /// When no connection is to be had.
+    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, DatabaseError> {
+        Ok(self.pool.begin().await?)
+    }
+}
