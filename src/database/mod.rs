@@ -6,10 +6,13 @@
 
 pub mod connection;
 mod error;
+pub mod groups;
 pub mod identifier;
 mod ids;
 pub mod migrate;
+pub mod ownership;
 mod schema;
+pub mod streams;
 
 pub use error::DatabaseError;
 pub use ids::{ClaimId, GroupId, MessageId, StreamId};
