@@ -51,10 +51,10 @@ verb_apiserver-up() {
     die "$name is a cluster of kind $kind; choose another name"
   fi
   apiserver_bin
-  lock "$state_root/.$name.lock" 9
+  lock_cluster "$name"
   if ! apiserver_healthy "$name"; then
     apiserver_clear "$name"
-    trap 'status=$?; trap - EXIT; ((status == 0)) || apiserver_clear "'"$name"'" || true; exit $status' EXIT
+    trap 'status=$?; trap - EXIT; ((status == 0)) || { apiserver_clear "'"$name"'" && forget_cluster "'"$name"'"; }; exit $status' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     began="$(date +%s%N)"
@@ -110,6 +110,6 @@ apiserver_clear() {
 }
 
 apiserver_down() {
-  lock "$state_root/.$1.lock" 9
+  lock_cluster "$1"
   apiserver_clear "$1"
 }

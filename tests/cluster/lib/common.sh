@@ -42,15 +42,30 @@ wait_until() {
   done
 }
 
-# with_lock FILE FD: holds an exclusive lock until this process ends or the
-# descriptor is closed. Children that outlive us must be started with it closed.
+# lock FILE FD: holds an exclusive lock until this process ends or the descriptor
+# is closed; children that outlive us are started with it closed. The file may
+# be removed by its holder, so whoever waited for it looks whether it is still
+# the same.
 lock() {
   local file="$1" fd="$2"
-  mkdir -p "$(dirname "$file")"
-  eval "exec $fd>>\"\$file\""
-  if ! flock -n "$fd"; then
-    say "waiting for another run that holds $file"
-    flock "$fd"
-  fi
+  while :; do
+    mkdir -p "$(dirname "$file")"
+    eval "exec $fd>>\"\$file\"" || continue
+    if ! flock -n "$fd"; then
+      say "waiting for another run that holds $file"
+      flock "$fd"
+    fi
+    [[ ! "/proc/self/fd/$fd" -ef "$file" ]] || break
+  done
 }
 unlock() { eval "exec $1>&-"; }
+
+# The lock of one cluster, always on descriptor 9.
+lock_cluster() { lock "$state_root/.$1.lock" 9; }
+
+# To be called by the holder when nothing else is left of the cluster.
+forget_cluster() {
+  rm -f "$state_root/.$1.lock"
+  [[ -n "$(find "$state_root" -mindepth 1 -maxdepth 1 ! -name .pool.lock)" ]] ||
+    { rm -f "$state_root/.pool.lock" && rmdir "$state_root"; } 2>/dev/null || true
+}

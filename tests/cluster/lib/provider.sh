@@ -51,8 +51,7 @@ verb_down() {
     kind=embedded
   fi
   "${kind}_down" "$1"
-  rm -f "$state_root/.$1.lock"
-  [[ -n "$(find "$state_root" -mindepth 1 -maxdepth 1 ! -name .pool.lock)" ]] || rm -rf "$state_root"
+  forget_cluster "$1"
 }
 
 verb_kubeconfig() {

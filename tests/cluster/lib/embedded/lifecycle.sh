@@ -53,7 +53,7 @@ embedded_up() {
     return
   fi
   build_ensure all
-  lock "$state_root/.$name.lock" 9
+  lock_cluster "$name"
   if embedded_healthy "$name"; then # another run was faster
     printf '%s\n' "$state/kubeconfig"
     return
@@ -63,7 +63,8 @@ embedded_up() {
     embedded_clear "$name"
   fi
 
-  trap 'status=$?; trap - EXIT; ((status == 0)) || { say "cleaning up"; embedded_clear "'"$name"'" || true; }; exit $status' EXIT
+  # shellcheck disable=SC2064  # expand now
+  trap "embedded_give_up '$name'" EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
   began="$(date +%s%N)"
@@ -79,6 +80,15 @@ embedded_up() {
   trap - EXIT INT TERM HUP
   say "$name is ready after $((($(date +%s%N) - began) / 1000000)) ms"
   printf '%s\n' "$state/kubeconfig"
+}
+
+embedded_give_up() {
+  local status=$?
+  trap - EXIT
+  trap '' INT TERM HUP # a second Ctrl-C must not stop the cleaning
+  say "cleaning up"
+  embedded_clear "$1" && forget_cluster "$1"
+  exit "$status"
 }
 
 start_node() {

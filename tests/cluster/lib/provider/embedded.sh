@@ -9,7 +9,7 @@ unset part
 embedded_down() {
   local name="$1"
   require_root
-  lock "$state_root/.$name.lock" 9
+  lock_cluster "$name"
   embedded_clear "$name"
 }
 

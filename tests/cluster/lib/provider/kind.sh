@@ -27,12 +27,12 @@ kind_up() {
   local name="$1" state="$state_root/$1"
   kind_check
   tools_ensure
-  lock "$state_root/.$name.lock" 9
+  lock_cluster "$name"
   if ! kind_healthy "$name"; then
     mkdir -p "$state"
     echo kind >"$state/kind"
     kind_exists "$name" && kind delete cluster --name "$(kind_name "$name")" >&2 9>&-
-    trap 'status=$?; trap - EXIT; ((status == 0)) || kind_clear "'"$name"'"; exit $status' EXIT
+    trap 'status=$?; trap - EXIT; ((status == 0)) || { kind_clear "'"$name"'" && forget_cluster "'"$name"'"; }; exit $status' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     kind create cluster --name "$(kind_name "$name")" --image "$kind_node_image" \
@@ -49,7 +49,7 @@ kind_clear() {
 
 kind_down() {
   kind_check
-  lock "$state_root/.$1.lock" 9
+  lock_cluster "$1"
   kind_clear "$1"
 }
 
