@@ -13,18 +13,18 @@
 ARG BUILDER_IMAGE=rust:1-bookworm
 
 FROM ${BUILDER_IMAGE} AS build
-RUN test -e /etc/ssl/certs/ca-certificates.crt \
- || (apt-get update && apt-get install -y --no-install-recommends ca-certificates)
-WORKDIR /src
-COPY . .
 ARG BINARIES=source
-RUN test "$BINARIES" = prebuilt \
- || cargo build --release --locked --bin sqlstreams --example payments-handler
+COPY . /src
 
-# Each product's root file system: the binary, the libraries that it names, and
-# what a program without root needs around it. A binary that was not built is
-# left out, and only its own image fails then.
-RUN set -eu; \
+# Compiles, then lays out each product's root file system: the binary, the
+# libraries that it names, and what a program without root needs around it. A
+# binary that was not built is left out, and only its own image fails then. One
+# step, because some builders copy the whole image for each.
+RUN set -eu; cd /src; \
+    test "$BINARIES" = prebuilt \
+      || cargo build --release --locked --bin sqlstreams --example payments-handler; \
+    test -e /etc/ssl/certs/ca-certificates.crt \
+      || { apt-get update && apt-get install -y --no-install-recommends ca-certificates; }; \
     collect() { \
       test -e "$1" || return 0; \
       root="/out/$2"; \
@@ -32,7 +32,7 @@ RUN set -eu; \
       chmod 1777 "$root/tmp"; \
       install -m 755 "$1" "$root/usr/local/bin/$2"; \
       ldd "$1" > /tmp/libraries; \
-      ! grep 'not found' /tmp/libraries; \
+      if grep 'not found' /tmp/libraries; then exit 1; fi; \
       grep -o '/[^ ]*' /tmp/libraries | xargs -r cp -L --parents -t "$root"; \
       cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"; \
       echo 'nonroot:x:65532:65532:nonroot:/:/sbin/nologin' > "$root/etc/passwd"; \

@@ -76,6 +76,7 @@ image_base() {
     return
   fi
   [[ -z "$(image_id buildah "$base_image")" ]] || return 0
+  ((EUID == 0)) || die "making the base image needs root: use sudo -E, or a Docker engine"
   require_packages
   lock "$cache_root/buildah.lock" 7
   if [[ -z "$(image_id buildah "$base_image")" ]]; then
@@ -84,8 +85,8 @@ image_base() {
     if [[ ! -s "$archive" ]]; then
       say "making $base_image from Debian's packages (about half a minute)"
       rootfs="$(mktemp -u "${archive%/*}/debian.XXXXXX")"
-      # The same that the published slim image leaves out.
-      mmdebstrap --quiet --variant=minbase \
+      # Leaves out what the published slim image leaves out.
+      mmdebstrap --quiet --variant=minbase --include=ca-certificates \
         --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='path-exclude=/usr/share/locale/*' \
         --dpkgopt='path-exclude=/usr/share/info/*' \
@@ -101,9 +102,15 @@ image_base() {
 }
 
 image_build() {
-  (($# >= 3)) || usage_error "image build wants TAG DOCKERFILE CONTEXT [--target T] [--build-arg A=B ...]"
-  local tag="$1" file="$2" context="$3" tool began=$SECONDS status=0
+  (($# >= 3)) || usage_error "image build wants TAG DOCKERFILE CONTEXT [--no-layers] [--target T] [--build-arg A=B ...]"
+  local tag="$1" file="$2" context="$3" tool old began=$SECONDS status=0 layers=(--layers)
   shift 3
+  # Keeping each step costs buildah a copy of the image, which pays only where
+  # some of the steps stay the same. Docker keeps them for nothing.
+  if [[ "${1:-}" == --no-layers ]]; then
+    layers=(--layers=false)
+    shift
+  fi
   [[ -f "$file" ]] || die "no such Dockerfile: $file"
   [[ -d "$context" ]] || die "no such folder: $context"
   tool="$(image_tool)"
@@ -113,8 +120,11 @@ image_build() {
   else
     image_base
     lock "$cache_root/buildah.lock" 7
-    buildah_run bud --isolation chroot --layers --format docker --tag "$(image_full_name "$tag")" \
+    old="$(image_id buildah "$tag")"
+    buildah_run bud --isolation chroot "${layers[@]}" --format docker --tag "$(image_full_name "$tag")" \
       --file "$file" "$@" "$context" >&2 7>&- || status=$?
+    # What lost its name would only fill the disk.
+    [[ -z "$old" || "$old" == "$(image_id buildah "$tag")" ]] || buildah_run rmi "$old" >/dev/null 2>&1 || true
     unlock 7
   fi
   ((status == 0)) || die "image $tag could not be built"

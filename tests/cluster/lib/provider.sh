@@ -37,7 +37,6 @@ verb_up() {
   if kind="$(provider_of "$1")" && [[ "$kind" != "$chosen" ]]; then
     die "$1 is of kind $kind, not $chosen; remove it first: cluster down $1"
   fi
-  mkdir -p "$state_root"
   "${chosen}_up" "$1"
 }
 
