@@ -10,3 +10,4 @@
 pub mod api;
 pub mod cli;
 pub mod database;
+pub mod http;

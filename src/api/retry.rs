@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Duration;
 
 /// How the delay before a retry is drawn from its ceiling.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 pub enum Jitter {
     /// Evenly between nothing and the ceiling, at least one second.
     #[default]

@@ -124,6 +124,24 @@ impl Database {
         })
     }
 
+    /// The number of the stream if it belongs to the resource with this UID.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn owned_stream(&self, name: &str, owner_uid: Uuid) -> Result<Option<StreamId>, DatabaseError> {
+        let mut transaction = self.begin().await?;
+        let id = sqlx::query_scalar(
+            self.schema
+                .sql("SELECT id FROM {schema}.stream_config WHERE name = $1 AND owner_uid = $2"),
+        )
+        .bind(name)
+        .bind(owner_uid)
+        .fetch_optional(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(id)
+    }
+
     /// Gives the stream up without touching its data. Nothing happens where `owner` does not own it.
     ///
     /// # Errors

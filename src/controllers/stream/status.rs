@@ -1,0 +1,99 @@
+//! The status of a Stream, but for its numbers, which `statistics` writes.
+
+use crate::api::conditions::{DATABASE_REACHABLE, PROVISIONED, RETENTION_HEALTHY, Wanted};
+use crate::api::{Stream, StreamStatus};
+use crate::controllers::apply;
+use crate::controllers::context::Context;
+use crate::controllers::error::Problem;
+use crate::controllers::status::{Milestone, conditions, own, ready_changed, written};
+use crate::database::streams::ProvisionedStream;
+
+/// What the steps found, as far as they came.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    /// Schema and stream.
+    pub(super) provisioned: Option<(String, ProvisionedStream)>,
+}
+
+/// Writes the status where it differs.
+pub(super) async fn write(
+    context: &Context,
+    resource: &Stream,
+    facts: &Facts,
+    problem: Option<&Problem>,
+) -> Result<(), Problem> {
+    let current = resource.status.clone().unwrap_or_default();
+    let status = compute(resource, &current, facts, problem);
+    if let Some(ready) = ready_changed(&current.conditions, &status.conditions) {
+        context.report(resource, ready.status != "True", &ready.reason, "Reconcile", ready.message.clone()).await;
+    }
+    if status == own_part(&current, &status) {
+        return Ok(());
+    }
+    apply::status(&context.client, resource, &status).await
+}
+
+/// The part of a status that is written here.
+fn own_part(current: &StreamStatus, written: &StreamStatus) -> StreamStatus {
+    let conditions = written.conditions.iter().filter_map(|condition| {
+        current.conditions.iter().find(|current| current.type_ == condition.type_).cloned()
+    });
+    StreamStatus {
+        observed_generation: current.observed_generation,
+        conditions: conditions.collect(),
+        stream_id: current.stream_id,
+        message_log: current.message_log.clone(),
+        ..StreamStatus::default()
+    }
+}
+
+fn compute(resource: &Stream, current: &StreamStatus, facts: &Facts, problem: Option<&Problem>) -> StreamStatus {
+    let milestones = [
+        Milestone { kind: DATABASE_REACHABLE, reason: "Connected", message: "the database answers".into() },
+        Milestone { kind: PROVISIONED, reason: "Provisioned", message: "the tables are as asked for".into() },
+    ];
+    let mut wanted = conditions(&milestones, problem);
+    let (stream_id, message_log) = match &facts.provisioned {
+        Some((schema, stream)) => {
+            wanted.push(retention(stream.retention_report.as_ref()));
+            (Some(stream.id.0), Some(format!("{schema}.message_log_{}", stream.id)))
+        }
+        None => (current.stream_id, current.message_log.clone()),
+    };
+    StreamStatus {
+        observed_generation: resource.metadata.generation,
+        conditions: written(&wanted, &own(&current.conditions, &wanted), resource.metadata.generation),
+        stream_id,
+        message_log,
+        ..StreamStatus::default()
+    }
+}
+
+/// What the last run of the retention job reported.
+fn retention(report: Option<&serde_json::Value>) -> Wanted {
+    let Some(report) = report else {
+        return Wanted::unknown(RETENTION_HEALTHY, "NotRunYet", "the retention job has not run yet");
+    };
+    let behind: Vec<String> = report
+        .get("behind")
+        .and_then(|behind| behind.as_array())
+        .into_iter()
+        .flatten()
+        .map(|entry| {
+            let text = |key| entry.get(key).and_then(|value| value.as_str()).unwrap_or("?");
+            format!("group {} {} (since {})", text("group"), text("reason"), text("since"))
+        })
+        .collect();
+    if behind.is_empty() {
+        Wanted::holds(RETENTION_HEALTHY, "UpToDate", "all that is past its time was dropped")
+    } else {
+        Wanted::fails(
+            RETENTION_HEALTHY,
+            "Blocked",
+            format!(
+                "messages past their time are kept: {}; let the group catch up, delete it, or set retention.dropUnconsumed",
+                behind.join("; ")
+            ),
+        )
+    }
+}
