@@ -20,7 +20,10 @@ BEGIN
               SELECT consumer_group_id, status, -1 FROM old_rows) AS changes
         GROUP BY 2, 3 HAVING sum(change) <> 0;
     ELSE
-        DELETE FROM statistics_delta WHERE stream_id = v_stream;
+        -- Deleting the rows instead would miss those that are being folded just now.
+        INSERT INTO statistics_delta
+        SELECT v_stream, consumer_group_id, counter, -sum(delta) FROM statistics_delta
+        WHERE stream_id = v_stream GROUP BY 2, 3 HAVING sum(delta) <> 0;
     END IF;
     RETURN NULL;
 END $$;
@@ -155,7 +158,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no stream has the id %', p_stream USING ERRCODE = 'undefined_object';
     END IF;
-    v_first := greatest(last_drawn_id(p_stream) - 1, 0) / v_size;
+    v_first := last_drawn_id(p_stream) / v_size;
     v_last := least(v_first + greatest(2, (p_ahead + v_size - 1) / v_size), v_first + 64);
     IF to_regclass(format('message_log_%s_p%s', p_stream, v_last)) IS NOT NULL
        OR NOT pg_try_advisory_xact_lock(hashtextextended(format('%s.partitions', current_schema), p_stream)) THEN

@@ -18,32 +18,24 @@ END $$;
 -- The groups that have not finished all messages up to p_high, with why.
 CREATE FUNCTION groups_behind(p_stream bigint, p_high bigint) RETURNS TABLE (group_name text, reason text)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-DECLARE
-    v_group      consumer_group_config;
-    v_position   bigint;
-    v_unresolved bigint;
 BEGIN
-    FOR v_group IN SELECT * FROM consumer_group_config g WHERE g.stream_id = p_stream ORDER BY g.name LOOP
-        group_name := v_group.name;
-        v_position := group_position(p_stream, v_group.id);
-        EXECUTE format($sql$
-            SELECT min(low) - 1 FROM claim_%1$s c
-            WHERE consumer_group_id = $1 AND NOT EXISTS (SELECT FROM resolution_%1$s r WHERE r.claim_id = c.id)$sql$, p_stream)
-            INTO v_unresolved USING v_group.id;
-        IF least(v_position, v_unresolved) < p_high THEN
-            reason := format('has finished messages up to %s', least(v_position, v_unresolved));
-            RETURN NEXT;
-            CONTINUE;
-        END IF;
-        EXECUTE format($sql$
-            SELECT message_id FROM exception_queue_%s
-            WHERE consumer_group_id = $1 AND status <> 'dead' AND message_id <= $2 ORDER BY message_id LIMIT 1$sql$, p_stream)
-            INTO v_unresolved USING v_group.id, p_high;
-        IF v_unresolved IS NOT NULL THEN
-            reason := format('is still retrying message %s', v_unresolved);
-            RETURN NEXT;
-        END IF;
-    END LOOP;
+    RETURN QUERY EXECUTE format($sql$
+        SELECT s.name, CASE WHEN s.finished < $2 THEN format('has finished messages up to %%s', s.finished)
+                            ELSE format('is still retrying message %%s', s.retrying) END
+        FROM (
+            SELECT g.name,
+                least(coalesce((SELECT c.high FROM claim_%1$s c
+                                WHERE c.consumer_group_id = g.id AND c.takeover = 0 ORDER BY c.low DESC LIMIT 1),
+                               g.start_position),
+                      (SELECT min(c.low) - 1 FROM claim_%1$s c
+                       WHERE c.consumer_group_id = g.id
+                         AND NOT EXISTS (SELECT FROM resolution_%1$s r WHERE r.claim_id = c.id))) AS finished,
+                (SELECT e.message_id FROM exception_queue_%1$s e
+                 WHERE e.consumer_group_id = g.id AND e.status <> 'dead' AND e.message_id <= $2
+                 ORDER BY e.message_id LIMIT 1) AS retrying
+            FROM consumer_group_config g WHERE g.stream_id = $1) AS s
+        WHERE s.finished < $2 OR s.retrying IS NOT NULL
+        ORDER BY s.name$sql$, p_stream) USING p_stream, p_high;
 END $$;
 
 -- The partitions of a log, oldest first.
@@ -58,42 +50,83 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     ORDER BY p.number
 $$;
 
--- Drops the oldest partition if no more ids can come into it, its newest message is past the
--- stream's ttl and every group has finished it.
+-- The stream that a retention job is to look after, with the report of the run before.
+CREATE FUNCTION retention_stream(p_name text, p_owner uuid) RETURNS TABLE (id bigint, report jsonb, at timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN QUERY SELECT s.id, s.retention_report, clock_timestamp() FROM stream_config s
+                 WHERE s.name = p_name AND s.owner_uid = p_owner;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no stream "%" is owned by %', p_name, p_owner USING ERRCODE = 'insufficient_privilege',
+            HINT = 'The Stream resource was deleted or the stream was handed to another one.';
+    END IF;
+END $$;
+
+CREATE FUNCTION store_retention_report(p_stream bigint, p_owner uuid, p_report jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM check_stream_owner(p_stream, p_owner);
+    UPDATE stream_config SET retention_report = p_report WHERE id = p_stream;
+END $$;
+
+-- The oldest partitions into which no more ids can come and whose newest message is past the
+-- stream's ttl, at most p_limit.
+--   behind       [{group, reason}] the groups that have not finished it; null where none counts
+CREATE FUNCTION expired_partitions(p_stream bigint, p_owner uuid, p_limit bigint)
+RETURNS TABLE (name text, low bigint, high bigint, size_bytes bigint, behind jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    v_config    stream_config := check_stream_owner(p_stream, p_owner);
+    v_last      bigint := last_drawn_id(p_stream);
+    v_newest    bigint;
+    v_newest_at timestamptz;
+BEGIN
+    IF v_config.retention_ttl_seconds IS NULL THEN
+        RETURN;
+    END IF;
+    FOR name, low, high IN
+        SELECT p.name, p.low, p.high FROM log_partitions(p_stream) p ORDER BY p.number LIMIT p_limit
+    LOOP
+        EXIT WHEN high > v_last;
+        EXECUTE format('SELECT id, created_at FROM %I ORDER BY id DESC LIMIT 1', name) INTO v_newest, v_newest_at;
+        EXIT WHEN v_newest_at > clock_timestamp() - v_config.retention_ttl_seconds * interval '1 s';
+        behind := NULL;
+        IF NOT v_config.drop_unconsumed THEN
+            -- Up to the newest message rather than the end of the partition: nothing may ever come
+            -- after it, and groups do not claim ids that nobody has.
+            SELECT jsonb_agg(jsonb_build_object('group', b.group_name, 'reason', b.reason)) INTO behind
+            FROM groups_behind(p_stream, v_newest) b;
+        END IF;
+        size_bytes := pg_total_relation_size(to_regclass(quote_ident(name)));
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Drops the oldest partition where it is expired and every group has finished it.
 --   dropped      its name, or null
 --   behind       [{group, reason}] what keeps it although it is past the ttl
-CREATE FUNCTION drop_oldest_partition(p_stream bigint, p_owner uuid, OUT dropped text, OUT low bigint, OUT high bigint, OUT behind jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '50ms' AS $$
+CREATE FUNCTION drop_oldest_partition(
+    p_stream bigint, p_owner uuid,
+    OUT dropped text, OUT low bigint, OUT high bigint, OUT size_bytes bigint, OUT behind jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '30ms' AS $$
 DECLARE
-    v_config stream_config := check_stream_owner(p_stream, p_owner);
-    v_name   text;
-    v_newest timestamptz;
+    v_name  text;
+    v_again text;
 BEGIN
-    SELECT p.name, p.low, p.high INTO v_name, low, high FROM log_partitions(p_stream) p ORDER BY p.number LIMIT 1;
-    IF v_config.retention_ttl_seconds IS NULL OR v_name IS NULL OR high > last_drawn_id(p_stream) THEN
+    SELECT p.name, p.low, p.high, p.size_bytes, p.behind INTO v_name, low, high, size_bytes, behind
+    FROM expired_partitions(p_stream, p_owner, 1) p;
+    IF v_name IS NULL OR behind IS NOT NULL THEN
         RETURN;
     END IF;
-    EXECUTE format('SELECT created_at FROM %I ORDER BY id DESC LIMIT 1', v_name) INTO v_newest;
-    IF v_newest > clock_timestamp() - v_config.retention_ttl_seconds * interval '1 s' THEN
-        RETURN;
-    END IF;
-    IF NOT v_config.drop_unconsumed THEN
-        SELECT jsonb_agg(jsonb_build_object('group', group_name, 'reason', reason)) INTO behind FROM groups_behind(p_stream, high);
-        IF behind IS NOT NULL THEN
-            RETURN;
-        END IF;
-    END IF;
-    -- An open transaction that wrote into the partition makes this fail; what it commits is then
-    -- seen by the next try.
+    -- An open transaction that wrote to the log makes this fail; what it commits is then seen by
+    -- the next try. Producers queue behind the first lock, so the second does not wait.
     EXECUTE format('LOCK TABLE ONLY message_log_%s IN ACCESS EXCLUSIVE MODE', p_stream);
-    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', v_name);
-    EXECUTE format('SELECT created_at FROM %I ORDER BY id DESC LIMIT 1', v_name) INTO v_newest;
-    IF v_newest > clock_timestamp() - v_config.retention_ttl_seconds * interval '1 s'
-       OR (NOT v_config.drop_unconsumed AND EXISTS (SELECT FROM groups_behind(p_stream, high))) THEN
-        RETURN;
+    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE NOWAIT', v_name);
+    SELECT p.name, p.behind INTO v_again, behind FROM expired_partitions(p_stream, p_owner, 1) p;
+    IF v_again = v_name AND behind IS NULL THEN
+        EXECUTE format('DROP TABLE %I', v_name);
+        dropped := v_name;
     END IF;
-    EXECUTE format('DROP TABLE %I', v_name);
-    dropped := v_name;
 END $$;
 
 -- Removes, at most p_limit rows a table, what belongs to messages whose partition is gone, and
@@ -126,31 +159,48 @@ BEGIN
     RETURN v_total + v_count;
 END $$;
 
+-- The last id of the partition that the stream writes to, where its oldest message is past the ttl.
+CREATE FUNCTION closable_partition(p_stream bigint, p_ttl_seconds bigint, OUT high bigint)
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_name   text;
+    v_oldest timestamptz;
+BEGIN
+    SELECT p.name, p.high INTO v_name, high FROM log_partitions(p_stream) p
+    WHERE last_drawn_id(p_stream) BETWEEN p.low AND p.high - 1;
+    IF FOUND THEN
+        EXECUTE format('SELECT created_at FROM %I ORDER BY id LIMIT 1', v_name) INTO v_oldest;
+        IF v_oldest IS NULL OR v_oldest > clock_timestamp() - p_ttl_seconds * interval '1 s' THEN
+            high := NULL;
+        END IF;
+    END IF;
+END $$;
+
 -- Lets a quiet stream go on in its next partition once the oldest message of the current one is
 -- past the ttl, so that the current one can be dropped when its newest is. The ids in between are
 -- never given out. Producers are held off while the sequence moves.
 CREATE FUNCTION close_current_partition(p_stream bigint, p_owner uuid) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '50ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '30ms' AS $$
 DECLARE
-    v_config    stream_config := check_stream_owner(p_stream, p_owner);
-    v_partition record;
-    v_oldest    timestamptz;
+    v_config stream_config := check_stream_owner(p_stream, p_owner);
+    v_high   bigint;
 BEGIN
-    IF v_config.retention_ttl_seconds IS NULL THEN
+    IF v_config.retention_ttl_seconds IS NULL
+       OR closable_partition(p_stream, v_config.retention_ttl_seconds) IS NULL THEN
         RETURN false;
     END IF;
-    EXECUTE format('LOCK TABLE message_log_%s IN SHARE ROW EXCLUSIVE MODE', p_stream);
-    SELECT * INTO v_partition FROM log_partitions(p_stream) p WHERE last_drawn_id(p_stream) BETWEEN p.low AND p.high - 1;
-    IF NOT FOUND THEN
+    -- Ids are drawn under a lock on the log itself, so its partitions need none.
+    EXECUTE format('LOCK TABLE ONLY message_log_%s IN SHARE ROW EXCLUSIVE MODE', p_stream);
+    v_high := closable_partition(p_stream, v_config.retention_ttl_seconds);
+    IF v_high IS NULL
+       OR to_regclass(format('message_log_%s_p%s', p_stream, v_high / v_config.partition_size)) IS NULL THEN
         RETURN false;
     END IF;
-    EXECUTE format('SELECT created_at FROM %I ORDER BY id LIMIT 1', v_partition.name) INTO v_oldest;
-    IF v_oldest IS NULL OR v_oldest > clock_timestamp() - v_config.retention_ttl_seconds * interval '1 s' THEN
-        RETURN false;
-    END IF;
-    PERFORM setval(pg_get_serial_sequence('message_log_' || p_stream, 'id')::regclass, v_partition.high);
+    PERFORM setval(pg_get_serial_sequence('message_log_' || p_stream, 'id')::regclass, v_high);
     RETURN true;
 END $$;
 
-REVOKE EXECUTE ON FUNCTION check_stream_owner(bigint, uuid), drop_oldest_partition(bigint, uuid),
-    sweep_dropped(bigint, uuid, bigint), close_current_partition(bigint, uuid) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION check_stream_owner(bigint, uuid), retention_stream(text, uuid),
+    store_retention_report(bigint, uuid, jsonb), expired_partitions(bigint, uuid, bigint),
+    drop_oldest_partition(bigint, uuid), sweep_dropped(bigint, uuid, bigint),
+    close_current_partition(bigint, uuid) FROM PUBLIC;
