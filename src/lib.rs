@@ -11,3 +11,5 @@ pub mod api;
 pub mod cli;
 pub mod database;
 pub mod http;
+pub mod statistics;
+pub mod telemetry;

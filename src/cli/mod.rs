@@ -3,10 +3,13 @@
 //! Exit codes: 0 done, 1 it failed, 2 the arguments cannot be understood.
 
 mod crd;
+mod database_arguments;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::telemetry::{self, LogArguments};
 
 /// Message streams in plain Postgres, managed as Kubernetes resources.
 #[derive(Debug, Parser)]
@@ -20,6 +23,8 @@ use clap::{Parser, Subcommand};
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    log: LogArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -34,9 +39,11 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = match cli.command {
-        Command::Crd(command) => command.run(),
-    };
+    let result = telemetry::start(cli.log)
+        .map_err(Failure::from)
+        .and_then(|()| match cli.command {
+            Command::Crd(command) => command.run(),
+        });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -44,4 +51,12 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs a subcommand that waits for others.
+fn block_on(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(future)
 }

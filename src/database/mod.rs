@@ -12,6 +12,7 @@ mod ids;
 pub mod migrate;
 pub mod ownership;
 mod schema;
+pub mod statistics;
 pub mod streams;
 
 pub use error::DatabaseError;

@@ -1,0 +1,116 @@
+//! The calls to the API server.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use serde_json::Value;
+
+use super::super::status::{Resource, apply_body};
+use super::entry::Job;
+use crate::api::{GROUP, VERSION};
+
+/// The field manager of the numbers; the controllers have another.
+const FIELD_MANAGER: &str = "sqlstreams-statistics";
+/// How long one call may take.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
+
+/// How a call ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The status of the resource as it is.
+    Read(Value),
+    /// It was done.
+    Done,
+    /// The resource is not there, or another one has its name.
+    Lost,
+    /// It failed otherwise.
+    Failed(String),
+}
+
+#[derive(Clone)]
+pub(super) struct Calls {
+    client: kube::Client,
+}
+
+impl Calls {
+    pub(super) fn new(client: kube::Client) -> Self {
+        Self { client }
+    }
+
+    /// Makes the call and gives back what it was made for.
+    pub(super) async fn make(self, resource: Resource, job: Job) -> (Resource, Job, Outcome) {
+        let result = tokio::time::timeout(TIME_LIMIT, async {
+            match &job {
+                Job::Read => self.read(&resource).await,
+                Job::Write { numbers, condition } => {
+                    let body = apply_body(&resource, numbers, condition.as_ref());
+                    self.write(&resource, &body).await
+                }
+                Job::Event(count) => self.event(&resource, *count).await,
+            }
+        })
+        .await;
+        let outcome = match result {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(kube::Error::Api(status))) if is_lost(&status) => Outcome::Lost,
+            Ok(Err(error)) => Outcome::Failed(error.to_string()),
+            Err(_) => Outcome::Failed("the API server does not answer".into()),
+        };
+        (resource, job, outcome)
+    }
+
+    fn api(&self, resource: &Resource) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &resource.namespace, &resource.kind.api_resource())
+    }
+
+    async fn read(&self, resource: &Resource) -> Result<Outcome, kube::Error> {
+        Ok(match self.api(resource).get_opt(&resource.name).await? {
+            Some(object) if object.metadata.uid.as_deref() == Some(&resource.uid.to_string()) => {
+                Outcome::Read(object.data.get("status").cloned().unwrap_or_default())
+            }
+            _ => Outcome::Lost,
+        })
+    }
+
+    async fn write(&self, resource: &Resource, body: &Value) -> Result<Outcome, kube::Error> {
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        self.api(resource)
+            .patch_status(&resource.name, &parameters, &Patch::Apply(body))
+            .await?;
+        Ok(Outcome::Done)
+    }
+
+    async fn event(&self, resource: &Resource, count: i64) -> Result<Outcome, kube::Error> {
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "DeadLettered".into(),
+            note: Some(match count {
+                1 => "1 message became a dead letter".into(),
+                _ => format!("{count} messages became dead letters"),
+            }),
+            action: "Deliver".into(),
+            secondary: None,
+        };
+        let reference = ObjectReference {
+            api_version: Some(format!("{GROUP}/{VERSION}")),
+            kind: Some(resource.kind.name().into()),
+            namespace: Some(resource.namespace.clone()),
+            name: Some(resource.name.clone()),
+            uid: Some(resource.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        // A recorder that is kept would count this one as another of the last, with the last's note.
+        Recorder::new(self.client.clone(), Reporter::from("sqlstreams"))
+            .publish(&event, &reference)
+            .await?;
+        Ok(Outcome::Done)
+    }
+}
+
+/// Forced applies meet no conflict over fields, so that 409 is about the UID; 422 about it is what
+/// some versions say.
+fn is_lost(status: &kube::core::Status) -> bool {
+    matches!(status.code, 404 | 409) || (status.code == 422 && status.message.contains("metadata.uid"))
+}
