@@ -37,20 +37,24 @@ check_go() {
     die "Go 1.25 or newer is needed to build Kubernetes, found ${version:-none}"
 }
 
-# Every few seconds one line: binaries that are done, packages compiled, time.
+# Every ten seconds one line: what is compiled and linked so far, and the time.
 build_heartbeat() {
-  local out="$1" log="$2" began="$3" total="$4" done_names last
+  local out="$1" log="$2" began="$3" linked compiled
   while sleep 10; do
-    done_names="$(cd "$out" && echo *)"
-    [[ "$done_names" == '*' ]] && done_names='none yet'
-    last="$(grep -v downloading "$log" | tail -n 1)" || true
-    say "  $(($(date +%s) - began)) s: $(grep -vc downloading "$log" || true) of at most $total packages" \
-      "compiled (${last:-starting}); linked: $done_names"
+    compiled="$(grep -vc downloading "$log")" || true
+    if [[ ! -s "$out.total" ]]; then
+      say "  $(($(date +%s) - began)) s: downloading, $(grep -c downloading "$log" || true) modules so far"
+      continue
+    fi
+    linked="$(cd "$out" && echo *)"
+    [[ "$linked" == '*' ]] && linked='none yet'
+    say "  $(($(date +%s) - began)) s: $compiled of at most $(<"$out.total") packages compiled" \
+      "($(grep -v downloading "$log" | tail -n 1)); linked: $linked"
   done
 }
 
 build_binaries() {
-  local bin="$1" name packages=() out log began total version
+  local bin="$1" name packages=() out log began version
   shift
   check_go
   for name in "$@"; do packages+=("${build_packages[$name]}"); done
@@ -62,7 +66,6 @@ build_binaries() {
   log="${bin%/bin}/build.log"
   began="$(date +%s)"
   say "building Kubernetes $version ($*) from source: 5 to 10 minutes when the Go cache is cold"
-  say "  downloading the modules"
 
   local builder='' heart=''
   # shellcheck disable=SC2064  # expand now: these are the folders of this run
@@ -72,21 +75,25 @@ build_binaries() {
   cd "$here"
   export CGO_ENABLED=0
   : >"$log"
-  total="$(go list -mod=readonly -deps "${packages[@]}" 2>"$log" | wc -l)" || { cat "$log" >&2; die "the modules could not be downloaded"; }
+  build_heartbeat "$out" "$log" "$began" {build_lock}>&- &
+  heart=$!
+  # Downloads what is missing, too.
+  go list -mod=readonly -deps "${packages[@]}" 2>>"$log" {build_lock}>&- >"$out.packages" &
+  builder=$!
+  wait "$builder" || { tail -n 30 "$log" >&2; die "the modules could not be had; the whole log: $log"; }
+  wc -l <"$out.packages" >"$out.total"
   # Without the version the node reports a placeholder, and helm and kubectl complain.
   nice -n 10 go build -v -mod=readonly -buildvcs=false \
     -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" \
     -o "$out/" "${packages[@]}" >>"$log" 2>&1 {build_lock}>&- &
   builder=$!
-  build_heartbeat "$out" "$log" "$began" "$total" {build_lock}>&- &
-  heart=$!
   wait "$builder" || { tail -n 30 "$log" >&2; die "the build failed; the whole log: $log"; }
   builder=''
   kill "$heart" 2>/dev/null || true
 
   [[ ! -e "$out/server" ]] || mv "$out/server" "$out/etcd"
   mv "$out"/* "$bin/"
-  rmdir "$out"
+  rm -rf "$out" "$out".*
   trap - EXIT INT TERM
   say "built in $(($(date +%s) - began)) s: $bin"
 }

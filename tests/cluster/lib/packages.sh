@@ -25,6 +25,8 @@ requirement_met() {
     /usr/lib/cni/*) cni_bin_dir >/dev/null ;;
     # Debian keeps the server's programs out of every PATH.
     initdb) have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
+    # Only a static one runs in an empty image.
+    busybox) have busybox && ! ldd "$(command -v busybox)" 2>/dev/null | grep -q '=>' ;;
     *) have "$1" ;;
   esac
 }
