@@ -78,12 +78,23 @@ impl Manager {
     }
 }
 
+/// Databases that are to go look again when a stream is gone.
 async fn databases(context: &Arc<Context>, namespace: Option<&str>, stop: CancellationToken) {
-    let (controller, _) = controller::<StreamDatabase>(context, namespace);
+    let (controller, store) = controller::<StreamDatabase>(context, namespace);
+    let streams =
+        watcher(scoped::<Stream>(context, namespace), watcher::Config::default()).default_backoff().touched_objects();
+    let controller = controller.watches_stream(streams, move |stream| {
+        of(&store, |database: &StreamDatabase| {
+            is_going(database)
+                && database.namespace() == stream.namespace()
+                && stream.0.as_ref().is_ok_and(|stream| stream.spec.database_ref.name == database.name_any())
+        })
+    });
     run(controller, Arc::clone(context), stop).await;
 }
 
-/// Streams look again when their database turned ready, or not.
+/// Streams look again when their database turned ready, or not; those that are to go, when a group
+/// is gone.
 async fn streams(context: &Arc<Context>, namespace: Option<&str>, stop: CancellationToken) {
     let (controller, store) = controller::<Stream>(context, namespace);
     let databases = watcher(scoped::<StreamDatabase>(context, namespace), watcher::Config::default())
@@ -97,8 +108,19 @@ async fn streams(context: &Arc<Context>, namespace: Option<&str>, stop: Cancella
             },
             kube::runtime::PredicateConfig::default(),
         );
+    let groups = watcher(scoped::<ConsumerGroup>(context, namespace), watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
+    let going = store.clone();
     let controller = controller
         .owns(child_api::<CronJob>(context, namespace), watcher::Config::default())
+        .watches_stream(groups, move |group| {
+            of(&going, |stream: &Stream| {
+                is_going(stream)
+                    && stream.namespace() == group.namespace()
+                    && group.0.as_ref().is_ok_and(|group| group.spec.stream_ref.name == stream.name_any())
+            })
+        })
         .watches_stream(databases, move |database| {
             of(&store, |stream: &Stream| {
                 stream.spec.database_ref.name == database.name_any() && stream.namespace() == database.namespace()
@@ -154,6 +176,10 @@ where
     let objects = store.state();
     let concerned = objects.iter().filter(|object| object.0.as_ref().is_ok_and(&concerned));
     concerned.map(|object| ObjectRef::from_obj(object.as_ref())).collect()
+}
+
+fn is_going<K: ResourceExt>(resource: &K) -> bool {
+    resource.meta().deletion_timestamp.is_some()
 }
 
 fn ready(conditions: Option<&[Condition]>) -> Option<(&str, &str)> {

@@ -18,7 +18,7 @@ pub(crate) struct Milestone {
 /// of those after it nothing is known. Without a problem all hold.
 pub(crate) fn conditions(milestones: &[Milestone], problem: Option<&Problem>) -> Vec<Wanted> {
     let Some(problem) = problem else {
-        let ready = Wanted::holds(READY, "Ready", "");
+        let ready = Wanted::holds(READY, "Ready", "all is as asked for");
         let hold = milestones.iter().map(|it| Wanted::holds(it.kind, it.reason, it.message.clone()));
         return std::iter::once(ready).chain(hold).collect();
     };

@@ -44,7 +44,6 @@ pub async fn serve(
 }
 
 /// The routes, for a server of one's own.
-#[must_use]
 pub fn router(registry: Arc<Registry>, ready: Arc<Readiness>) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))

@@ -26,7 +26,9 @@ impl Managed for ConsumerGroup {
         if matches!(result, Err(Problem::Waiting(_))) {
             return result;
         }
-        status::write(context, self, &facts, result.as_ref().err()).await?;
+        // Workers that are not ready yet are nothing to try again: the Deployment tells when they are.
+        let waiting = facts.workers.as_ref().and_then(|workers| workers.judge().err());
+        status::write(context, self, &facts, result.as_ref().err().or(waiting.as_ref())).await?;
         result
     }
 
@@ -69,7 +71,6 @@ async fn steps(resource: &ConsumerGroup, context: &Context, facts: &mut status::
         image: &context.image,
     });
     let deployment = apply::workers(context, resource, workers).await?;
-    let workers = observe::workers(resource, &deployment);
-    facts.workers = Some(workers.clone());
-    workers.judge()
+    facts.workers = Some(observe::workers(resource, &deployment));
+    Ok(())
 }

@@ -10,6 +10,7 @@ use crate::controllers::context::Context;
 use crate::controllers::databases::Live;
 use crate::controllers::error::Problem;
 use crate::database::{Database, Schema, connection, migrate as migrations};
+use crate::statistics::{Watched, watch};
 
 /// The pool that there is, or a new one where the login has changed; it has answered.
 pub(super) async fn connect(
@@ -31,14 +32,15 @@ pub(super) async fn connect(
     let database = Database { pool, schema };
     migrate(&database, facts).await?;
     let (live, token) = Live::new(login.revision, database.clone());
-    tokio::spawn(crate::statistics::watch(
+    let watched = Watched {
         database,
-        key.name,
-        context.client.clone(),
-        context.cluster_id.clone(),
-        context.statistics.clone(),
-        token,
-    ));
+        namespace: key.namespace,
+        name: key.name,
+        cluster_id: context.cluster_id.clone(),
+        client: context.client.clone(),
+        metrics: context.statistics.clone(),
+    };
+    tokio::spawn(watch(watched, token));
     Ok(Arc::new(live))
 }
 

@@ -25,14 +25,9 @@ impl Managed for StreamDatabase {
 
     async fn reconcile(&self, context: &Context) -> Result<(), Problem> {
         let mut facts = status::Facts::default();
-        let result = steps(self, context, &mut facts).await;
-        let key = key(self);
-        match &result {
-            Ok(live) => context.databases.succeed(key, Arc::clone(live)),
-            Err(problem) => context.databases.fail(key, problem),
-        }
+        let result = look(self, context, &mut facts).await;
         status::write(context, self, &facts, result.as_ref().err()).await?;
-        result.map(|_| ())
+        result
     }
 
     async fn clean_up(&self, context: &Context) -> Result<(), Problem> {
@@ -41,6 +36,8 @@ impl Managed for StreamDatabase {
             context.databases.forget(&key(self));
             return Ok(());
         }
+        // Its users need it for their own clean-up, also when the operator was started only now.
+        look(self, context, &mut status::Facts::default()).await?;
         Err(Problem::Reported {
             condition: crate::api::conditions::READY,
             reason: "InUse",
@@ -51,6 +48,16 @@ impl Managed for StreamDatabase {
     async fn report_clean_up(&self, context: &Context, problem: &Problem) -> Result<(), Problem> {
         status::write(context, self, &status::Facts::default(), Some(problem)).await
     }
+}
+
+/// Takes the steps, and makes what came of them known to those who use the database.
+async fn look(resource: &StreamDatabase, context: &Context, facts: &mut status::Facts) -> Result<(), Problem> {
+    let result = steps(resource, context, facts).await;
+    match &result {
+        Ok(live) => context.databases.succeed(key(resource), Arc::clone(live)),
+        Err(problem) => context.databases.fail(key(resource), problem),
+    }
+    result.map(|_| ())
 }
 
 async fn steps(
