@@ -10,3 +10,6 @@
 pub mod api;
 pub mod cli;
 pub mod database;
+pub mod delivery;
+pub mod http;
+pub mod tls;

@@ -3,6 +3,9 @@
 //! Exit codes: 0 done, 1 it failed, 2 the arguments cannot be understood.
 
 mod crd;
+mod signals;
+mod telemetry;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Crd(crd::Crd),
+    Worker(Box<worker::Worker>),
 }
 
 /// What a subcommand that failed says, in one line.
@@ -36,6 +40,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Crd(command) => command.run(),
+        Command::Worker(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -182,6 +182,11 @@ impl Credentials {
             .connect_lazy_with(self.0.clone())
     }
 
+    /// Lets the connections that `pool` opens from now on log in with these.
+    pub fn renew(&self, pool: &PgPool) {
+        pool.set_connect_options(self.0.clone());
+    }
+
     /// Opens one connection and closes it again, for the error that a pool hides behind its
     /// time-out.
     ///
@@ -215,6 +220,7 @@ pub async fn inspect(pool: &PgPool) -> Result<ServerFacts, DatabaseError> {
         "SELECT current_setting('server_version_num')::int, split_part(current_setting('server_version'), ' ', 1), \
          pg_is_in_recovery(), current_setting('transaction_read_only'), current_setting('transaction_isolation')",
     )
+    .persistent(false)
     .fetch_one(&mut *transaction)
     .await?;
     transaction.commit().await?;

@@ -1,0 +1,3 @@
+//! What the program serves over HTTP.
+
+pub mod probes;
