@@ -137,12 +137,14 @@ CREATE FUNCTION claim_exceptions(p_stream bigint, p_group bigint, p_instance uui
 RETURNS TABLE (message_id bigint, attempts integer, run integer, prior_attempts integer, crashes integer)
 LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
 DECLARE
+    -- As a parameter, since a call of a volatile function could not bound the index scan.
+    v_now timestamptz := clock_timestamp();
     v_due boolean;
 BEGIN
     EXECUTE format($sql$
         SELECT EXISTS (SELECT FROM exception_queue_%s
-                       WHERE consumer_group_id = $1 AND status IN ('ready', 'deferred') AND next_attempt_at <= clock_timestamp())
-        $sql$, p_stream) INTO v_due USING p_group;
+                       WHERE consumer_group_id = $1 AND status IN ('ready', 'deferred') AND next_attempt_at <= $2)
+        $sql$, p_stream) INTO v_due USING p_group, v_now;
     IF NOT v_due THEN
         RETURN;
     END IF;
@@ -152,10 +154,10 @@ BEGIN
         SET status = 'inflight', claimed_by = $2, next_attempt_at = NULL, updated_at = clock_timestamp()
         WHERE e.consumer_group_id = $1 AND e.message_id IN (
             SELECT d.message_id FROM exception_queue_%1$s d
-            WHERE d.consumer_group_id = $1 AND d.status IN ('ready', 'deferred') AND d.next_attempt_at <= clock_timestamp()
+            WHERE d.consumer_group_id = $1 AND d.status IN ('ready', 'deferred') AND d.next_attempt_at <= $4
             ORDER BY d.next_attempt_at LIMIT $3 FOR UPDATE SKIP LOCKED)
         RETURNING e.message_id, e.attempts, e.run, e.prior_attempts, e.crashes$sql$, p_stream)
-        USING p_group, p_instance, p_limit;
+        USING p_group, p_instance, p_limit, v_now;
 END $$;
 
 -- Records what became of messages, all or nothing.
@@ -324,4 +326,30 @@ BEGIN
         SET status = 'ready', claimed_by = NULL, crashes = crashes + 1,
             next_attempt_at = clock_timestamp(), updated_at = clock_timestamp()
         WHERE status = 'inflight' AND claimed_by = ANY ($1)$sql$, p_stream) USING v_expired;
+END $$;
+
+-- Hands open claims to the other workers of the group: they become claims of an instance whose
+-- lease has ended already, so that whoever looks next takes them over.
+CREATE FUNCTION give_back(p_stream bigint, p_group bigint, p_instance uuid, p_claims bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
+DECLARE
+    v_former uuid;
+    v_count  bigint;
+BEGIN
+    PERFORM enter_group(p_group, p_instance);
+    EXECUTE format($sql$
+        INSERT INTO resolution_%1$s (claim_id, outcome)
+        SELECT id, 'taken' FROM claim_%1$s WHERE id = ANY ($1) AND instance = $2 ORDER BY id
+        ON CONFLICT DO NOTHING$sql$, p_stream) USING p_claims, p_instance;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count <> cardinality(p_claims) THEN
+        RAISE EXCEPTION 'worker instance % has lost its lease', p_instance USING ERRCODE = 'SS001';
+    END IF;
+    INSERT INTO worker_instance (stream_id, consumer_group_id, name, lease_seconds, lease_until)
+    SELECT stream_id, consumer_group_id, name, lease_seconds, '-infinity' FROM worker_instance WHERE id = p_instance
+    RETURNING id INTO v_former;
+    EXECUTE format($sql$
+        INSERT INTO claim_%1$s (consumer_group_id, takeover, low, high, instance)
+        SELECT consumer_group_id, takeover + 1, low, high, $2 FROM claim_%1$s WHERE id = ANY ($1)$sql$, p_stream)
+        USING p_claims, v_former;
 END $$;

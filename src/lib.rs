@@ -9,7 +9,10 @@
 
 pub mod api;
 pub mod cli;
+pub mod controllers;
 pub mod database;
+pub mod delivery;
 pub mod http;
 pub mod statistics;
 pub mod telemetry;
+mod tls;

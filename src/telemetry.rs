@@ -32,8 +32,7 @@ pub struct LogArguments {
 /// # Errors
 /// When `SQLSTREAMS_LOG` is no filter.
 pub fn start(arguments: LogArguments) -> Result<(), String> {
-    // There can be one only; whoever was first chose the same.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    crate::tls::install();
     let terminal = std::io::stderr().is_terminal();
     let filter = filter(std::env::var(FILTER_VARIABLE).ok().as_deref())?;
     let builder = tracing_subscriber::fmt()

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Failure;
-use crate::database::connection::{Credentials, TlsMode};
+use crate::database::connection::{Credentials, CredentialsError, TlsMode};
+use crate::database::login::{Login, LoginSource, SecretUrl};
 use crate::database::{Database, Schema};
 
 /// Which database, and how to reach it
@@ -22,8 +23,8 @@ pub(super) struct DatabaseArguments {
     database_folder: Option<PathBuf>,
 
     /// The login as a URL; the variable keeps it out of the list of processes
-    #[arg(long, value_name = "URL", env = "SQLSTREAMS_DATABASE_URL", hide_env_values = true)]
-    database_url: Option<String>,
+    #[arg(long, value_name = "URL", env = "SQLSTREAMS_DATABASE_URL", hide_env_values = true, value_parser = secret_url)]
+    database_url: Option<SecretUrl>,
 
     /// How the connection is secured; verify-full by default, or disable where the host is this machine
     #[arg(long, value_name = "MODE", env = "SQLSTREAMS_TLS_MODE")]
@@ -60,28 +61,38 @@ impl DatabaseArguments {
         })
     }
 
-    /// The login with its TLS settings, for callers that make connections of their own.
-    pub(super) fn credentials(&self) -> Result<Credentials, Failure> {
-        let credentials = match (&self.database_folder, &self.database_url) {
-            (Some(folder), _) => Credentials::from_folder(folder)
-                .map_err(|error| format!("--database-folder {}: {error}", folder.display()))?,
-            (None, Some(url)) => Credentials::from_url(url).map_err(|error| format!("--database-url: {error}"))?,
+    /// The login, to be read now and again after it was rotated.
+    pub(super) fn login(&self) -> Result<Login, Failure> {
+        let source = match (&self.database_folder, &self.database_url) {
+            (Some(folder), _) => LoginSource::Folder(folder.clone()),
+            (None, Some(url)) => LoginSource::Url(url.clone()),
             (None, None) => {
                 return Err("no database is named; give --database-url or --database-folder, \
                             or set SQLSTREAMS_DATABASE_URL or SQLSTREAMS_DATABASE_FOLDER"
                     .into());
             }
         };
-        let authority = self
-            .tls_ca_file
-            .as_ref()
-            .map(|path| std::fs::read(path).map_err(|error| format!("--tls-ca-file {}: {error}", path.display())))
-            .transpose()?;
-        let mode = self.tls_mode.unwrap_or(if credentials.is_local() {
-            TlsMode::Disable
-        } else {
-            TlsMode::default()
-        });
-        Ok(credentials.tls(mode, authority))
+        Ok(Login {
+            source,
+            tls_mode: self.tls_mode,
+            tls_authority: self.tls_ca_file.clone(),
+        })
     }
+
+    /// The login as it is now.
+    pub(super) fn credentials(&self) -> Result<Credentials, Failure> {
+        let login = self.login()?;
+        let flag = match &login.source {
+            LoginSource::Folder(folder) => format!("--database-folder {}", folder.display()),
+            LoginSource::Url(_) => "--database-url".into(),
+        };
+        Ok(login.read().map_err(|error| match error {
+            CredentialsError::UnreadableAuthority(_) => error.to_string(),
+            _ => format!("{flag}: {error}"),
+        })?)
+    }
+}
+
+fn secret_url(text: &str) -> Result<SecretUrl, std::convert::Infallible> {
+    Ok(SecretUrl(text.into()))
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, Subcommand};
 use kube::Client;
 use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::Failure;
@@ -32,10 +33,20 @@ enum Action {
 #[derive(Debug, Args)]
 struct Run {
     /// Where /metrics, /healthz and /readyz are served
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080", env = "SQLSTREAMS_METRICS_ADDRESS")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:8080",
+        env = "SQLSTREAMS_METRICS_ADDRESS"
+    )]
     metrics_address: SocketAddr,
     /// Watch this namespace only; may be repeated [default: all namespaces]
-    #[arg(long = "namespace", value_name = "NAMESPACE", env = "SQLSTREAMS_NAMESPACES", value_delimiter = ',')]
+    #[arg(
+        long = "namespace",
+        value_name = "NAMESPACE",
+        env = "SQLSTREAMS_NAMESPACES",
+        value_delimiter = ','
+    )]
     namespaces: Vec<String>,
     /// Image of the workers and retention jobs, which must hold this same program
     #[arg(long, value_name = "IMAGE", env = "SQLSTREAMS_IMAGE")]
@@ -61,33 +72,43 @@ impl Run {
             format!("no cluster to work for ({error}); run it in a pod with a service account, or set KUBECONFIG")
         })?;
         let stop = super::signals::stop()?;
+        let listener = TcpListener::bind(self.metrics_address)
+            .await
+            .map_err(|error| format!("cannot listen on --metrics-address {}: {error}", self.metrics_address))?;
         let mut registry = Registry::default();
         let started = Arc::new(AtomicBool::new(false));
         let ready = {
             let started = Arc::clone(&started);
-            Arc::new(move || {
-                started.load(Ordering::Relaxed).then_some(()).ok_or_else(|| "no answer from the Kubernetes API yet".to_owned())
-            })
+            move || {
+                let ready = started.load(Ordering::Relaxed);
+                ready
+                    .then_some(())
+                    .ok_or_else(|| "no answer from the Kubernetes API yet".to_owned())
+            }
         };
         let cluster_id = match self.cluster_id {
             Some(id) => id,
             None => cluster_id(&client).await?,
         };
-        let image = Image { reference: self.worker_image, pull_policy: self.worker_image_pull_policy };
-        let namespaces = self.namespaces.into_iter().filter(|namespace| !namespace.is_empty()).collect();
+        let image = Image {
+            reference: self.worker_image,
+            pull_policy: self.worker_image_pull_policy,
+        };
+        let namespaces = self
+            .namespaces
+            .into_iter()
+            .filter(|namespace| !namespace.is_empty())
+            .collect();
         let manager = Manager::new(client, cluster_id, image, namespaces, &mut registry);
         started.store(true, Ordering::Relaxed);
 
         // Probes and numbers are there until the last reconcile is done.
         let served = CancellationToken::new();
-        let server = tokio::spawn(probes::serve(self.metrics_address, Arc::new(registry), ready, served.clone()));
+        let server = tokio::spawn(probes::serve(listener, probes::router(registry, ready), served.clone()));
         tokio::select! {
             () = manager.run(stop) => {}
-            ended = async { server.await } => {
-                return match ended {
-                    Ok(Err(error)) => Err(format!("--metrics-address {}: {error}", self.metrics_address).into()),
-                    _ => Err("the server of probes and metrics has ended".into()),
-                };
+            ended = server => {
+                return Err(format!("the server of probes and metrics has ended: {ended:?}").into());
             }
         }
         served.cancel();

@@ -4,6 +4,9 @@
 
 mod crd;
 mod database_arguments;
+mod manager;
+mod signals;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -30,6 +33,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Crd(crd::Crd),
+    Manager(manager::ManagerCommand),
+    Worker(Box<worker::Worker>),
 }
 
 /// What a subcommand that failed says, in one line.
@@ -43,6 +48,8 @@ pub fn main() -> ExitCode {
         .map_err(Failure::from)
         .and_then(|()| match cli.command {
             Command::Crd(command) => command.run(),
+            Command::Manager(command) => block_on(command.run()),
+            Command::Worker(command) => block_on(command.run()),
         });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -28,7 +28,9 @@ where
             return Ok(current);
         }
     }
-    Ok(api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted)).await?)
+    Ok(api
+        .patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted))
+        .await?)
 }
 
 /// Deletes a child of `owner`, and tells whether it is gone.
@@ -55,7 +57,12 @@ where
     K: Resource<DynamicType = ()>,
     O: ResourceExt,
 {
-    let owned = child.meta().owner_references.iter().flatten().any(|reference| Some(&reference.uid) == owner.uid().as_ref());
+    let owned = child
+        .meta()
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|reference| Some(&reference.uid) == owner.uid().as_ref());
     if owned {
         return Ok(());
     }
@@ -83,7 +90,14 @@ where
         "metadata": { "uid": resource.uid() },
         "status": status,
     });
-    match api.patch_status(&resource.name_any(), &PatchParams::apply(MANAGER).force(), &Patch::Apply(patch)).await {
+    match api
+        .patch_status(
+            &resource.name_any(),
+            &PatchParams::apply(MANAGER).force(),
+            &Patch::Apply(patch),
+        )
+        .await
+    {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
         Err(error) => Err(error.into()),

@@ -47,7 +47,10 @@ impl Context {
         metrics: super::metrics::Metrics,
         statistics: crate::statistics::Metrics,
     ) -> Self {
-        let reporter = Reporter { controller: "sqlstreams.io/operator".into(), instance: None };
+        let reporter = Reporter {
+            controller: "sqlstreams.io/operator".into(),
+            instance: None,
+        };
         Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
@@ -94,8 +97,11 @@ pub(crate) fn take_over_from<K: ResourceExt>(resource: &K) -> Result<Option<Uuid
         .annotations()
         .get(TAKE_OVER_ANNOTATION)
         .map(|uid| {
-            Uuid::from_str(uid)
-                .map_err(|_| Problem::invalid(format!("the annotation {TAKE_OVER_ANNOTATION} must be the UID of the lost owner")))
+            Uuid::from_str(uid).map_err(|_| {
+                Problem::invalid(format!(
+                    "the annotation {TAKE_OVER_ANNOTATION} must be the UID of the lost owner"
+                ))
+            })
         })
         .transpose()
 }
@@ -107,14 +113,24 @@ pub(crate) async fn read_secret(
     name: &str,
     condition: &'static str,
 ) -> Result<(BTreeMap<String, Vec<u8>>, String), Problem> {
-    let secret = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(name).await?.ok_or_else(|| {
-        Problem::Reported {
+    let secret = Api::<Secret>::namespaced(client.clone(), namespace)
+        .get_opt(name)
+        .await?
+        .ok_or_else(|| Problem::Reported {
             condition,
             reason: "SecretNotFound",
             message: format!("Secret {name} does not exist in namespace {namespace}; create it or correct its name"),
-        }
-    })?;
-    let version = format!("{}/{}", secret.uid().unwrap_or_default(), secret.resource_version().unwrap_or_default());
-    let keys = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
+        })?;
+    let version = format!(
+        "{}/{}",
+        secret.uid().unwrap_or_default(),
+        secret.resource_version().unwrap_or_default()
+    );
+    let keys = secret
+        .data
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(key, value)| (key, value.0))
+        .collect();
     Ok((keys, version))
 }

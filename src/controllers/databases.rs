@@ -30,7 +30,14 @@ impl Live {
     /// With a token that is cancelled once this is dropped.
     pub(crate) fn new(revision: String, database: Database) -> (Self, CancellationToken) {
         let token = CancellationToken::new();
-        (Self { revision, database, _alongside: token.clone().drop_guard() }, token)
+        (
+            Self {
+                revision,
+                database,
+                _alongside: token.clone().drop_guard(),
+            },
+            token,
+        )
     }
 }
 
@@ -65,7 +72,9 @@ impl Databases {
     /// The database if it can be worked with.
     pub(crate) fn usable(&self, key: &DatabaseKey) -> Result<Arc<Live>, Problem> {
         match self.entries().get(key) {
-            Some(Entry { failure: Some(failure), .. }) => Err(Problem::Reported {
+            Some(Entry {
+                failure: Some(failure), ..
+            }) => Err(Problem::Reported {
                 condition: DATABASE_REACHABLE,
                 reason: failure.reason,
                 message: format!("StreamDatabase {}: {}", key.name, failure.message),
@@ -76,13 +85,22 @@ impl Databases {
     }
 
     pub(crate) fn succeed(&self, key: DatabaseKey, live: Arc<Live>) {
-        self.entries().insert(key, Entry { live: Some(live), failure: None });
+        self.entries().insert(
+            key,
+            Entry {
+                live: Some(live),
+                failure: None,
+            },
+        );
     }
 
     /// Records why the database cannot be worked with. Its pool is kept.
     pub(crate) fn fail(&self, key: DatabaseKey, problem: &Problem) {
         if let Problem::Reported { reason, message, .. } = problem {
-            self.entries().entry(key).or_default().failure = Some(Failure { reason, message: message.clone() });
+            self.entries().entry(key).or_default().failure = Some(Failure {
+                reason,
+                message: message.clone(),
+            });
         }
     }
 

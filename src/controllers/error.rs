@@ -35,7 +35,11 @@ pub(crate) enum Problem {
 
 impl Problem {
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::Reported { condition: READY, reason: "InvalidSpec", message: message.into() }
+        Self::Reported {
+            condition: READY,
+            reason: "InvalidSpec",
+            message: message.into(),
+        }
     }
 
     /// One word for logs and metrics.
@@ -61,8 +65,16 @@ fn describe(error: &kube::Error) -> String {
 
 impl From<DatabaseError> for Problem {
     fn from(error: DatabaseError) -> Self {
-        let condition = if error.is_connection() { DATABASE_REACHABLE } else { PROVISIONED };
-        Self::Reported { condition, reason: error.reason(), message: error.to_string() }
+        let condition = if error.is_connection() {
+            DATABASE_REACHABLE
+        } else {
+            PROVISIONED
+        };
+        Self::Reported {
+            condition,
+            reason: error.reason(),
+            message: error.to_string(),
+        }
     }
 }
 
@@ -73,6 +85,10 @@ impl From<ProvisionError> for Problem {
             ProvisionError::NotOwned(_) => "Conflict",
             ProvisionError::PartitionSize { .. } => "PartitionSizeDiffers",
         };
-        Self::Reported { condition: PROVISIONED, reason, message: error.to_string() }
+        Self::Reported {
+            condition: PROVISIONED,
+            reason,
+            message: error.to_string(),
+        }
     }
 }

@@ -41,7 +41,9 @@ pub enum ManagerError {
 pub async fn cluster_id(client: &Client) -> Result<String, ManagerError> {
     let namespace = Api::<Namespace>::all(client.clone()).get("kube-system").await;
     let namespace = namespace.map_err(|error| ManagerError::ClusterId(error.to_string()))?;
-    namespace.uid().ok_or_else(|| ManagerError::ClusterId("it has no UID".into()))
+    namespace
+        .uid()
+        .ok_or_else(|| ManagerError::ClusterId("it has no UID".into()))
 }
 
 /// The operator: the controllers of all kinds.
@@ -54,12 +56,24 @@ impl Manager {
     /// An operator of the whole cluster, or of the given namespaces alone, whose numbers are added
     /// to `registry`.
     #[must_use]
-    pub fn new(client: Client, cluster_id: String, image: Image, namespaces: Vec<String>, registry: &mut Registry) -> Self {
+    pub fn new(
+        client: Client,
+        cluster_id: String,
+        image: Image,
+        namespaces: Vec<String>,
+        registry: &mut Registry,
+    ) -> Self {
         let metrics = Metrics::register(registry);
         let statistics = crate::statistics::Metrics::register(registry);
-        let namespaces =
-            if namespaces.is_empty() { vec![None] } else { namespaces.into_iter().map(Some).collect() };
-        Self { context: Arc::new(Context::new(client, cluster_id, image, metrics, statistics)), namespaces }
+        let namespaces = if namespaces.is_empty() {
+            vec![None]
+        } else {
+            namespaces.into_iter().map(Some).collect()
+        };
+        Self {
+            context: Arc::new(Context::new(client, cluster_id, image, metrics, statistics)),
+            namespaces,
+        }
     }
 
     /// Runs until `stop` is cancelled; reconciles that are under way then are finished.
@@ -81,13 +95,17 @@ impl Manager {
 /// Databases that are to go look again when a stream is gone.
 async fn databases(context: &Arc<Context>, namespace: Option<&str>, stop: CancellationToken) {
     let (controller, store) = controller::<StreamDatabase>(context, namespace);
-    let streams =
-        watcher(scoped::<Stream>(context, namespace), watcher::Config::default()).default_backoff().touched_objects();
+    let streams = watcher(scoped::<Stream>(context, namespace), watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
     let controller = controller.watches_stream(streams, move |stream| {
         of(&store, |database: &StreamDatabase| {
             is_going(database)
                 && database.namespace() == stream.namespace()
-                && stream.0.as_ref().is_ok_and(|stream| stream.spec.database_ref.name == database.name_any())
+                && stream
+                    .0
+                    .as_ref()
+                    .is_ok_and(|stream| stream.spec.database_ref.name == database.name_any())
         })
     });
     run(controller, Arc::clone(context), stop).await;
@@ -118,7 +136,10 @@ async fn streams(context: &Arc<Context>, namespace: Option<&str>, stop: Cancella
             of(&going, |stream: &Stream| {
                 is_going(stream)
                     && stream.namespace() == group.namespace()
-                    && group.0.as_ref().is_ok_and(|group| group.spec.stream_ref.name == stream.name_any())
+                    && group
+                        .0
+                        .as_ref()
+                        .is_ok_and(|group| group.spec.stream_ref.name == stream.name_any())
             })
         })
         .watches_stream(databases, move |database| {
@@ -143,13 +164,21 @@ async fn groups(context: &Arc<Context>, namespace: Option<&str>, stop: Cancellat
                 let conditions = status.map(|status| status.conditions.as_slice());
                 let id = status.and_then(|status| status.stream_id);
                 let database = database_key(stream);
-                Some(fingerprint(&(stream.metadata.generation, id, ready(conditions), database)))
+                Some(fingerprint(&(
+                    stream.metadata.generation,
+                    id,
+                    ready(conditions),
+                    database,
+                )))
             },
             kube::runtime::PredicateConfig::default(),
         );
     let controller = controller
         .owns(child_api::<Deployment>(context, namespace), watcher::Config::default())
-        .owns(child_api::<ServiceAccount>(context, namespace), watcher::Config::default())
+        .owns(
+            child_api::<ServiceAccount>(context, namespace),
+            watcher::Config::default(),
+        )
         .watches_stream(streams, move |stream| {
             of(&store, |group: &ConsumerGroup| {
                 group.spec.stream_ref.name == stream.name_any() && group.namespace() == stream.namespace()

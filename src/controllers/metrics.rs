@@ -34,7 +34,11 @@ impl Metrics {
             Unit::Seconds,
             duration.clone(),
         );
-        registry.register("sqlstreams_reconcile_errors", "Reconciles that failed, by reason", errors.clone());
+        registry.register(
+            "sqlstreams_reconcile_errors",
+            "Reconciles that failed, by reason",
+            errors.clone(),
+        );
         Self { duration, errors }
     }
 

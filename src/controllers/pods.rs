@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, KeyToPath, PodSecurityContext, SeccompProfile, SecretVolumeSource, SecurityContext, Volume,
-    VolumeMount,
+    Capabilities, Container, KeyToPath, PodSecurityContext, SeccompProfile, SecretVolumeSource, SecurityContext,
+    Volume, VolumeMount,
 };
 use kube::ResourceExt;
 
@@ -33,15 +33,22 @@ pub(super) fn database_access(database: &StreamDatabase, secret: &str) -> Databa
     let mut access = DatabaseAccess {
         arguments: vec![
             format!("--database-folder={DATABASE_FOLDER}"),
-            format!("--tls-mode={}", mode.as_ref().map_or("verify-full", |mode| mode.get_name())),
+            format!(
+                "--tls-mode={}",
+                mode.as_ref().map_or("verify-full", |mode| mode.get_name())
+            ),
             format!("--schema={}", database.spec.schema),
         ],
         volumes: vec![secret_volume("database", secret, None)],
         mounts: vec![mount("database", DATABASE_FOLDER)],
     };
     if let Some(authority) = &database.spec.tls.ca_secret_ref {
-        access.arguments.push(format!("--tls-ca-file={AUTHORITY_FOLDER}/ca.crt"));
-        access.volumes.push(secret_volume("authority", &authority.name, Some(&authority.key)));
+        access
+            .arguments
+            .push(format!("--tls-ca-file={AUTHORITY_FOLDER}/ca.crt"));
+        access
+            .volumes
+            .push(secret_volume("authority", &authority.name, Some(&authority.key)));
         access.mounts.push(mount("authority", AUTHORITY_FOLDER));
     }
     access
@@ -53,7 +60,13 @@ fn secret_volume(name: &str, secret: &str, key: Option<&str>) -> Volume {
         secret: Some(SecretVolumeSource {
             secret_name: Some(secret.into()),
             default_mode: Some(0o444),
-            items: key.map(|key| vec![KeyToPath { key: key.into(), path: "ca.crt".into(), mode: None }]),
+            items: key.map(|key| {
+                vec![KeyToPath {
+                    key: key.into(),
+                    path: "ca.crt".into(),
+                    mode: None,
+                }]
+            }),
             ..SecretVolumeSource::default()
         }),
         ..Volume::default()
@@ -61,7 +74,12 @@ fn secret_volume(name: &str, secret: &str, key: Option<&str>) -> Volume {
 }
 
 fn mount(name: &str, path: &str) -> VolumeMount {
-    VolumeMount { name: name.into(), mount_path: path.into(), read_only: Some(true), ..VolumeMount::default() }
+    VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    }
 }
 
 /// A container that runs this program.
@@ -71,7 +89,12 @@ pub(super) fn own_container(name: &str, image: &Image, arguments: Vec<String>, m
         image: Some(image.reference.clone()),
         image_pull_policy: image.pull_policy.clone(),
         // Kubernetes would replace $(NAME) by a variable.
-        args: Some(arguments.into_iter().map(|argument| argument.replace("$(", "$$(")).collect()),
+        args: Some(
+            arguments
+                .into_iter()
+                .map(|argument| argument.replace("$(", "$$("))
+                .collect(),
+        ),
         volume_mounts: Some(mounts),
         security_context: Some(SecurityContext {
             run_as_user: Some(USER),
@@ -87,7 +110,10 @@ pub(super) fn own_container(name: &str, image: &Image, arguments: Vec<String>, m
 pub(super) fn restricted_container() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
-        capabilities: Some(Capabilities { drop: Some(vec!["ALL".into()]), add: None }),
+        capabilities: Some(Capabilities {
+            drop: Some(vec!["ALL".into()]),
+            add: None,
+        }),
         ..SecurityContext::default()
     }
 }
@@ -96,7 +122,10 @@ pub(super) fn restricted_container() -> SecurityContext {
 pub(super) fn restricted_pod() -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
-        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".into(),
+            localhost_profile: None,
+        }),
         ..PodSecurityContext::default()
     }
 }
@@ -108,6 +137,9 @@ pub(super) fn labels<K: ResourceExt>(owner: &K, component: &str) -> BTreeMap<Str
         ("app.kubernetes.io/name".into(), "sqlstreams".into()),
         ("app.kubernetes.io/component".into(), component.into()),
         ("app.kubernetes.io/managed-by".into(), "sqlstreams".into()),
-        ("app.kubernetes.io/instance".into(), super::names::bounded(&owner.name_any(), 63)),
+        (
+            "app.kubernetes.io/instance".into(),
+            super::names::bounded(&owner.name_any(), 63),
+        ),
     ])
 }

@@ -47,7 +47,8 @@ pub(crate) trait Managed:
     fn clean_up(&self, context: &Context) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// Writes why the clean-up waits.
-    fn report_clean_up(&self, context: &Context, problem: &Problem) -> impl Future<Output = Result<(), Problem>> + Send;
+    fn report_clean_up(&self, context: &Context, problem: &Problem)
+    -> impl Future<Output = Result<(), Problem>> + Send;
 }
 
 /// Whose changes are looked at: all namespaces, or one.
@@ -82,11 +83,18 @@ pub(crate) fn controller<K: Managed>(
     let config = kube::runtime::controller::Config::default()
         .concurrency(CONCURRENCY)
         .debounce(Duration::from_millis(50));
-    (Controller::for_stream(changes, store.clone()).with_config(config), store)
+    (
+        Controller::for_stream(changes, store.clone()).with_config(config),
+        store,
+    )
 }
 
 /// Runs the controller until it is told to stop; what is under way is finished.
-pub(crate) async fn run<K: Managed>(controller: Controller<Guarded<K>>, context: Arc<Context>, stop: CancellationToken) {
+pub(crate) async fn run<K: Managed>(
+    controller: Controller<Guarded<K>>,
+    context: Arc<Context>,
+    stop: CancellationToken,
+) {
     controller
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(
@@ -115,12 +123,19 @@ async fn outer<K: Managed>(object: Arc<Guarded<K>>, context: &Context) -> Result
             Ok(resource) => resource,
             Err(invalid) => return Err(Problem::Undecodable(invalid.error.chars().take(300).collect())),
         };
-        tokio::time::timeout(TIME_LIMIT, inner(resource, context)).await.unwrap_or(Err(Problem::TimedOut))
+        tokio::time::timeout(TIME_LIMIT, inner(resource, context))
+            .await
+            .unwrap_or(Err(Problem::TimedOut))
     }
     .instrument(span.clone())
     .await;
-    let failed = result.as_ref().err().filter(|problem| !matches!(problem, Problem::Waiting(_)));
-    context.metrics.observe(K::KIND, started.elapsed().as_secs_f64(), failed.map(Problem::reason));
+    let failed = result
+        .as_ref()
+        .err()
+        .filter(|problem| !matches!(problem, Problem::Waiting(_)));
+    context
+        .metrics
+        .observe(K::KIND, started.elapsed().as_secs_f64(), failed.map(Problem::reason));
     if let Some(problem) = failed {
         span.in_scope(|| tracing::warn!(reason = problem.reason(), "{problem}"));
     }
@@ -157,7 +172,10 @@ async fn inner<K: Managed>(resource: &K, context: &Context) -> Result<(), Proble
 }
 
 fn is_set<K: ResourceExt>(resource: &K, annotation: &str) -> bool {
-    resource.annotations().get(annotation).is_some_and(|value| value == "true")
+    resource
+        .annotations()
+        .get(annotation)
+        .is_some_and(|value| value == "true")
 }
 
 /// Writes the finalizers if nobody changed the resource meanwhile. One that is gone needs none.
@@ -168,12 +186,17 @@ async fn set_finalizers<K: Managed>(resource: &K, context: &Context, finalizers:
         "uid": resource.uid(),
         "finalizers": finalizers,
     }});
-    let parameters = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+    let parameters = PatchParams {
+        field_manager: Some(MANAGER.into()),
+        ..PatchParams::default()
+    };
     match api.patch(&resource.name_any(), &parameters, &Patch::Merge(patch)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         // The watch brings the newer one.
-        Err(kube::Error::Api(status)) if status.code == 409 => Err(Problem::Waiting("the newest version of the resource")),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            Err(Problem::Waiting("the newest version of the resource"))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -19,11 +19,17 @@ pub(crate) struct Milestone {
 pub(crate) fn conditions(milestones: &[Milestone], problem: Option<&Problem>) -> Vec<Wanted> {
     let Some(problem) = problem else {
         let ready = Wanted::holds(READY, "Ready", "all is as asked for");
-        let hold = milestones.iter().map(|it| Wanted::holds(it.kind, it.reason, it.message.clone()));
+        let hold = milestones
+            .iter()
+            .map(|it| Wanted::holds(it.kind, it.reason, it.message.clone()));
         return std::iter::once(ready).chain(hold).collect();
     };
     let (failing, reason, message) = match problem {
-        Problem::Reported { condition, reason, message } => (*condition, *reason, message.clone()),
+        Problem::Reported {
+            condition,
+            reason,
+            message,
+        } => (*condition, *reason, message.clone()),
         other => (READY, other.reason(), other.to_string()),
     };
     let mut wanted = vec![Wanted::fails(READY, reason, message.clone())];
@@ -33,9 +39,17 @@ pub(crate) fn conditions(milestones: &[Milestone], problem: Option<&Problem>) ->
             reached = false;
             wanted.push(Wanted::fails(failing, reason, message.clone()));
         } else if reached {
-            wanted.push(Wanted::holds(milestone.kind, milestone.reason, milestone.message.clone()));
+            wanted.push(Wanted::holds(
+                milestone.kind,
+                milestone.reason,
+                milestone.message.clone(),
+            ));
         } else {
-            wanted.push(Wanted::unknown(milestone.kind, reason, "not looked at: see the condition Ready"));
+            wanted.push(Wanted::unknown(
+                milestone.kind,
+                reason,
+                "not looked at: see the condition Ready",
+            ));
         }
     }
     wanted
@@ -44,12 +58,19 @@ pub(crate) fn conditions(milestones: &[Milestone], problem: Option<&Problem>) ->
 /// The conditions to write over those of `current`.
 pub(crate) fn written(wanted: &[Wanted], current: &[Condition], generation: Option<i64>) -> Vec<Condition> {
     let now = Timestamp::now();
-    wanted.iter().map(|wanted| wanted.over(current, generation, now)).collect()
+    wanted
+        .iter()
+        .map(|wanted| wanted.over(current, generation, now))
+        .collect()
 }
 
 /// The conditions of `current` that a reconcile of this kind writes.
 pub(crate) fn own(current: &[Condition], wanted: &[Wanted]) -> Vec<Condition> {
-    wanted.iter().filter_map(|wanted| current.iter().find(|condition| condition.type_ == wanted.kind)).cloned().collect()
+    wanted
+        .iter()
+        .filter_map(|wanted| current.iter().find(|condition| condition.type_ == wanted.kind))
+        .cloned()
+        .collect()
 }
 
 /// What Ready said before, and says now, where that differs.

@@ -56,6 +56,9 @@ pub enum CredentialsError {
     /// A key is no text or not of the form it must have.
     #[error("the key {0} is not valid: {1}")]
     Invalid(&'static str, &'static str),
+    /// The file with the authority's certificate cannot be read.
+    #[error("the file with the certificate of the authority cannot be read: {0}")]
+    UnreadableAuthority(String),
     /// The folder of a mounted Secret cannot be read.
     #[error("the folder of the Secret cannot be read: {0}")]
     Unreadable(String),
@@ -182,6 +185,11 @@ impl Credentials {
             .connect_lazy_with(self.0.clone())
     }
 
+    /// Lets the connections that `pool` opens from now on log in with these.
+    pub fn renew(&self, pool: &PgPool) {
+        pool.set_connect_options(self.0.clone());
+    }
+
     /// Opens one connection and closes it again, for the error that a pool hides behind its
     /// time-out.
     ///
@@ -215,6 +223,7 @@ pub async fn inspect(pool: &PgPool) -> Result<ServerFacts, DatabaseError> {
         "SELECT current_setting('server_version_num')::int, split_part(current_setting('server_version'), ' ', 1), \
          pg_is_in_recovery(), current_setting('transaction_read_only'), current_setting('transaction_isolation')",
     )
+    .persistent(false)
     .fetch_one(&mut *transaction)
     .await?;
     transaction.commit().await?;

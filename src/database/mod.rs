@@ -4,17 +4,24 @@
 //! function in `migrations/`; here are the calls, in Rust's types. Every call runs in a transaction
 //! of its own, so that all of it works behind a pooler in transaction mode too.
 
+mod call;
+pub mod claims;
 pub mod connection;
 mod error;
+pub mod exceptions;
 pub mod groups;
 pub mod identifier;
 mod ids;
+pub mod instances;
+pub mod login;
+pub mod message_log;
 pub mod migrate;
 pub mod ownership;
 mod schema;
 pub mod statistics;
 pub mod streams;
 
+pub use call::CallError;
 pub use error::DatabaseError;
 pub use ids::{ClaimId, GroupId, MessageId, StreamId};
 pub use schema::Schema;

@@ -1,6 +1,5 @@
 //! Probes for Kubernetes and numbers for Prometheus: `/healthz`, `/readyz` and `/metrics`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -17,52 +16,45 @@ use tokio_util::sync::CancellationToken;
 /// ([specification](https://prometheus.io/docs/specs/om/open_metrics_spec/)).
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether the process can do its work now; an answer of no says why, in a few words.
-pub type Readiness = dyn Fn() -> Result<(), String> + Send + Sync;
-
-#[derive(Clone)]
-struct Shared {
-    registry: Arc<Registry>,
-    ready: Arc<Readiness>,
+struct Probes {
+    registry: Registry,
+    ready: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 
-/// Serves until `stop` is cancelled and every request that was begun is answered.
-///
-/// # Errors
-/// When the address cannot be listened on.
-pub async fn serve(
-    address: SocketAddr,
-    registry: Arc<Registry>,
-    ready: Arc<Readiness>,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    let listener = TcpListener::bind(address).await?;
-    tracing::info!(address = %listener.local_addr()?, "serving probes and metrics");
-    axum::serve(listener, router(registry, ready))
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
-}
-
-/// The routes, for a server of one's own.
-pub fn router(registry: Arc<Registry>, ready: Arc<Readiness>) -> Router {
+/// The routes: `/healthz` answers 200 as long as the process answers at all, `/readyz` 200, or 503
+/// with the reason that `ready` gives, `/metrics` what is registered.
+pub fn router(registry: Registry, ready: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics))
-        .with_state(Shared { registry, ready })
+        .with_state(Arc::new(Probes {
+            registry,
+            ready: Box::new(ready),
+        }))
 }
 
-async fn readiness(State(shared): State<Shared>) -> Response {
-    match (shared.ready)() {
-        Ok(()) => "ok\n".into_response(),
+/// Serves [`router`] until `stop` is cancelled and every request that was begun is answered.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> std::io::Result<()> {
+    axum::serve(listener, router)
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
+}
+
+async fn readiness(State(probes): State<Arc<Probes>>) -> Response {
+    match (probes.ready)() {
+        Ok(()) => "ready\n".into_response(),
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
     }
 }
 
-async fn metrics(State(shared): State<Shared>) -> Response {
+async fn metrics(State(probes): State<Arc<Probes>>) -> Response {
     let mut text = String::new();
-    match encode(&mut text, &shared.registry) {
+    match encode(&mut text, &probes.registry) {
         Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -25,17 +25,31 @@ pub(super) struct Dependencies {
 pub(super) async fn dependencies(context: &Context, group: &ConsumerGroup) -> Result<Dependencies, Problem> {
     let namespace = group.namespace().unwrap_or_default();
     let stream_name = &group.spec.stream_ref.name;
-    let missing = |reason, message| Problem::Reported { condition: PROVISIONED, reason, message };
-    let Some(stream) = Api::<Stream>::namespaced(context.client.clone(), &namespace).get_opt(stream_name).await? else {
+    let missing = |reason, message| Problem::Reported {
+        condition: PROVISIONED,
+        reason,
+        message,
+    };
+    let Some(stream) = Api::<Stream>::namespaced(context.client.clone(), &namespace)
+        .get_opt(stream_name)
+        .await?
+    else {
         return Err(missing(
             "StreamNotFound",
-            format!("Stream {stream_name} does not exist in namespace {namespace}; create it or correct spec.streamRef"),
+            format!(
+                "Stream {stream_name} does not exist in namespace {namespace}; create it or correct spec.streamRef"
+            ),
         ));
     };
     let database_name = &stream.spec.database_ref.name;
-    let resource = Api::<StreamDatabase>::namespaced(context.client.clone(), &namespace).get_opt(database_name).await?;
+    let resource = Api::<StreamDatabase>::namespaced(context.client.clone(), &namespace)
+        .get_opt(database_name)
+        .await?;
     let Some(database_resource) = resource else {
-        return Err(missing("StreamNotReady", format!("Stream {stream_name}: StreamDatabase {database_name} does not exist")));
+        return Err(missing(
+            "StreamNotReady",
+            format!("Stream {stream_name}: StreamDatabase {database_name} does not exist"),
+        ));
     };
     let database = database(context, &namespace, database_name)?;
     let uid = Uuid::from_str(&stream.uid().unwrap_or_default())
@@ -44,17 +58,28 @@ pub(super) async fn dependencies(context: &Context, group: &ConsumerGroup) -> Re
         return Err(not_provisioned(&stream));
     };
     check_service(context, group, &namespace).await?;
-    Ok(Dependencies { stream, stream_id, database_resource, database })
+    Ok(Dependencies {
+        stream,
+        stream_id,
+        database_resource,
+        database,
+    })
 }
 
 fn database(context: &Context, namespace: &str, name: &str) -> Result<Database, Problem> {
-    let key = DatabaseKey { namespace: namespace.into(), name: name.into() };
+    let key = DatabaseKey {
+        namespace: namespace.into(),
+        name: name.into(),
+    };
     context.databases.usable(&key).map(|live| live.database.clone())
 }
 
 /// A stream that has only just been made is waited for; one that has a fault is named.
 fn not_provisioned(stream: &Stream) -> Problem {
-    let ready = stream.status.as_ref().and_then(|status| status.conditions.iter().find(|it| it.type_ == READY));
+    let ready = stream
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.iter().find(|it| it.type_ == READY));
     match ready {
         Some(ready) if ready.status == "False" => Problem::Reported {
             condition: PROVISIONED,
@@ -71,7 +96,9 @@ async fn check_service(context: &Context, group: &ConsumerGroup, namespace: &str
     let Some(target) = group.spec.handler.http.as_ref().and_then(|http| http.service.as_ref()) else {
         return Ok(());
     };
-    let service = Api::<Service>::namespaced(context.client.clone(), namespace).get_opt(&target.name).await?;
+    let service = Api::<Service>::namespaced(context.client.clone(), namespace)
+        .get_opt(&target.name)
+        .await?;
     let kind = service.and_then(|service| service.spec).and_then(|spec| spec.type_);
     if kind.as_deref() == Some("ExternalName") {
         return Err(Problem::invalid(format!(

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, PodSpec, PodTemplateSpec, Probe,
-    ServiceAccount,
+    Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, PodSpec, PodTemplateSpec,
+    Probe, ServiceAccount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -13,7 +13,8 @@ use kube::{Resource, ResourceExt};
 
 use super::validate::{Valid, WORKER_PORT};
 use crate::api::{
-    ConsumerGroup, ContainerHandler, Duration, Handler, HttpHandler, ServiceTarget, Stream, StreamDatabase, WorkerSettings,
+    ConsumerGroup, ContainerHandler, Duration, Handler, HttpHandler, ServiceTarget, Stream, StreamDatabase,
+    WorkerSettings,
 };
 use crate::controllers::context::Image;
 use crate::controllers::names::child_name;
@@ -46,7 +47,10 @@ pub(super) fn replicas(group: &ConsumerGroup) -> i32 {
 
 /// The label selector of the pods, as text.
 pub(super) fn selector(group: &ConsumerGroup) -> String {
-    let labels: Vec<_> = selector_labels(group).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let labels: Vec<_> = selector_labels(group)
+        .into_iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     labels.join(",")
 }
 
@@ -87,7 +91,10 @@ pub(super) fn workers(plan: Plan<'_>) -> Workers {
             metadata,
             spec: Some(DeploymentSpec {
                 replicas: Some(replicas(group)),
-                selector: LabelSelector { match_labels: Some(selector_labels(group)), match_expressions: None },
+                selector: LabelSelector {
+                    match_labels: Some(selector_labels(group)),
+                    match_expressions: None,
+                },
                 template: pod(plan),
                 ..DeploymentSpec::default()
             }),
@@ -97,7 +104,13 @@ pub(super) fn workers(plan: Plan<'_>) -> Workers {
 }
 
 fn pod(plan: Plan<'_>) -> PodTemplateSpec {
-    let Plan { group, stream, database, valid, image } = plan;
+    let Plan {
+        group,
+        stream,
+        database,
+        valid,
+        image,
+    } = plan;
     let WorkerSettings {
         resources,
         grace_period,
@@ -113,7 +126,11 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
         topology_spread_constraints,
         volumes: handler_volumes,
     } = group.spec.worker.clone();
-    let secret = database.spec.worker_secret_ref.as_ref().unwrap_or(&database.spec.secret_ref);
+    let secret = database
+        .spec
+        .worker_secret_ref
+        .as_ref()
+        .unwrap_or(&database.spec.secret_ref);
     let access = pods::database_access(database, &secret.name);
     let grace = grace_period.unwrap_or(DEFAULT_GRACE);
 
@@ -176,7 +193,11 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
 }
 
 fn handler_arguments(handler: &Handler) -> Vec<String> {
-    let Handler { http, container, timeout } = handler;
+    let Handler {
+        http,
+        container,
+        timeout,
+    } = handler;
     let mut arguments = vec![format!("--handler-timeout={timeout}")];
     if let Some(HttpHandler { url, service, headers }) = http {
         if let Some(url) = url {
@@ -185,10 +206,17 @@ fn handler_arguments(handler: &Handler) -> Vec<String> {
         if let Some(ServiceTarget { name, port, path }) = service {
             arguments.push(format!("--handler-service=http://{name}:{port}{path}"));
         }
-        arguments.extend(headers.iter().map(|header| format!("--handler-header={}={}", header.name, header.value)));
+        arguments.extend(
+            headers
+                .iter()
+                .map(|header| format!("--handler-header={}={}", header.name, header.value)),
+        );
     }
     if let Some(container) = container {
-        arguments.push(format!("--handler-service=http://127.0.0.1:{}{}", container.port, container.path));
+        arguments.push(format!(
+            "--handler-service=http://127.0.0.1:{}{}",
+            container.port, container.path
+        ));
     }
     arguments
 }
@@ -201,13 +229,26 @@ fn retry_arguments(valid: &Valid) -> [String; 5] {
         format!("--initial-delay={}", Duration::from(retry.initial_delay)),
         format!("--max-delay={}", Duration::from(retry.max_delay)),
         format!("--factor={}", retry.factor),
-        format!("--jitter={}", jitter.as_ref().map_or("full", |jitter| jitter.get_name())),
+        format!(
+            "--jitter={}",
+            jitter.as_ref().map_or("full", |jitter| jitter.get_name())
+        ),
     ]
 }
 
 fn handler_container(handler: ContainerHandler) -> Container {
-    let ContainerHandler { image, image_pull_policy, command, args, env, env_from, port, path: _, resources, volume_mounts } =
-        handler;
+    let ContainerHandler {
+        image,
+        image_pull_policy,
+        command,
+        args,
+        env,
+        env_from,
+        port,
+        path: _,
+        resources,
+        volume_mounts,
+    } = handler;
     Container {
         name: "handler".into(),
         image: Some(image),
@@ -216,7 +257,10 @@ fn handler_container(handler: ContainerHandler) -> Container {
         args: some(args),
         env: some(env),
         env_from: some(env_from),
-        ports: Some(vec![ContainerPort { container_port: i32::from(port), ..ContainerPort::default() }]),
+        ports: Some(vec![ContainerPort {
+            container_port: i32::from(port),
+            ..ContainerPort::default()
+        }]),
         resources,
         volume_mounts: some(volume_mounts),
         security_context: Some(pods::restricted_container()),
@@ -228,7 +272,10 @@ fn pod_name() -> EnvVar {
     EnvVar {
         name: "SQLSTREAMS_INSTANCE_NAME".into(),
         value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector { api_version: Some("v1".into()), field_path: "metadata.name".into() }),
+            field_ref: Some(ObjectFieldSelector {
+                api_version: Some("v1".into()),
+                field_path: "metadata.name".into(),
+            }),
             ..EnvVarSource::default()
         }),
         ..EnvVar::default()

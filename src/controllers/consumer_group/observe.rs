@@ -42,7 +42,11 @@ impl WorkersFound {
         if self.ready >= self.wanted {
             return Ok(());
         }
-        let trouble = self.trouble.as_ref().map(|trouble| format!(": {trouble}")).unwrap_or_default();
+        let trouble = self
+            .trouble
+            .as_ref()
+            .map(|trouble| format!(": {trouble}"))
+            .unwrap_or_default();
         Err(Problem::Reported {
             condition: WORKERS_AVAILABLE,
             reason: "WorkersNotReady",

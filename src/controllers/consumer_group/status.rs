@@ -29,7 +29,15 @@ pub(super) async fn write(
     let current = resource.status.clone().unwrap_or_default();
     let status = compute(resource, &current, facts, problem);
     if let Some(ready) = ready_changed(&current.conditions, &status.conditions) {
-        context.report(resource, ready.status != "True", &ready.reason, "Reconcile", ready.message.clone()).await;
+        context
+            .report(
+                resource,
+                ready.status != "True",
+                &ready.reason,
+                "Reconcile",
+                ready.message.clone(),
+            )
+            .await;
     }
     if status == own_part(&current, &status) {
         return Ok(());
@@ -40,7 +48,11 @@ pub(super) async fn write(
 /// The part of a status that is written here.
 pub(super) fn own_part(current: &ConsumerGroupStatus, written: &ConsumerGroupStatus) -> ConsumerGroupStatus {
     let conditions = written.conditions.iter().filter_map(|condition| {
-        current.conditions.iter().find(|current| current.type_ == condition.type_).cloned()
+        current
+            .conditions
+            .iter()
+            .find(|current| current.type_ == condition.type_)
+            .cloned()
     });
     ConsumerGroupStatus {
         observed_generation: current.observed_generation,
@@ -63,24 +75,44 @@ pub(super) fn compute(
 ) -> ConsumerGroupStatus {
     let workers = facts.workers.as_ref();
     let milestones = [
-        Milestone { kind: DATABASE_REACHABLE, reason: "Connected", message: "the database answers".into() },
-        Milestone { kind: PROVISIONED, reason: "Provisioned", message: "Postgres knows the group".into() },
+        Milestone {
+            kind: DATABASE_REACHABLE,
+            reason: "Connected",
+            message: "the database answers".into(),
+        },
+        Milestone {
+            kind: PROVISIONED,
+            reason: "Provisioned",
+            message: "Postgres knows the group".into(),
+        },
         Milestone {
             kind: WORKERS_AVAILABLE,
-            reason: if workers.is_some_and(|workers| workers.wanted == 0) { "NoneWanted" } else { "AllReady" },
+            reason: if workers.is_some_and(|workers| workers.wanted == 0) {
+                "NoneWanted"
+            } else {
+                "AllReady"
+            },
             message: workers.map(WorkersFound::describe).unwrap_or_default(),
         },
     ];
     let wanted = conditions(&milestones, problem);
     ConsumerGroupStatus {
         observed_generation: resource.metadata.generation,
-        conditions: written(&wanted, &own(&current.conditions, &wanted), resource.metadata.generation),
+        conditions: written(
+            &wanted,
+            &own(&current.conditions, &wanted),
+            resource.metadata.generation,
+        ),
         stream_id: facts.provisioned.map(|(stream, _)| stream.0).or(current.stream_id),
         group_id: facts.provisioned.map(|(_, group)| group.0).or(current.group_id),
         replicas: workers.map(|workers| workers.replicas).or(current.replicas),
         ready_replicas: workers.map(|workers| workers.ready).or(current.ready_replicas),
         selector: Some(desired::selector(resource)),
-        retry_policy: facts.retry.as_ref().map(retry_policy).or_else(|| current.retry_policy.clone()),
+        retry_policy: facts
+            .retry
+            .as_ref()
+            .map(retry_policy)
+            .or_else(|| current.retry_policy.clone()),
         ..ConsumerGroupStatus::default()
     }
 }

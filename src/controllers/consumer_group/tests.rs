@@ -24,7 +24,10 @@ fn group(spec: Value) -> ConsumerGroup {
 
 fn stream(spec: Value) -> Stream {
     let mut whole = json!({"databaseRef": {"name": "main"}});
-    whole.as_object_mut().expect("an object").extend(spec.as_object().expect("an object").clone());
+    whole
+        .as_object_mut()
+        .expect("an object")
+        .extend(spec.as_object().expect("an object").clone());
     serde_json::from_value(json!({
         "apiVersion": "sqlstreams.io/v1alpha1", "kind": "Stream",
         "metadata": {"name": "payments.requested", "namespace": "payments"}, "spec": whole,
@@ -41,7 +44,11 @@ fn database(spec: Value) -> StreamDatabase {
 }
 
 fn valid(group: &ConsumerGroup, stream: &Stream) -> Result<Valid, String> {
-    let owner = Owner { uid: Uuid::nil(), reference: "payments/charge-cards".into(), cluster_id: "c".into() };
+    let owner = Owner {
+        uid: Uuid::nil(),
+        reference: "payments/charge-cards".into(),
+        cluster_id: "c".into(),
+    };
     validate(group, stream, owner).map_err(|problem| problem.to_string())
 }
 
@@ -52,10 +59,24 @@ fn service() -> Value {
 fn rendered(group: &ConsumerGroup, database: &StreamDatabase) -> (Option<Value>, Value) {
     let stream = stream(json!({}));
     let valid = valid(group, &stream).expect("valid");
-    let image = Image { reference: "sqlstreams:test".into(), pull_policy: Some("IfNotPresent".into()) };
-    let workers = workers(Plan { group, stream: &stream, database, valid: &valid, image: &image });
+    let image = Image {
+        reference: "sqlstreams:test".into(),
+        pull_policy: Some("IfNotPresent".into()),
+    };
+    let workers = workers(Plan {
+        group,
+        stream: &stream,
+        database,
+        valid: &valid,
+        image: &image,
+    });
     let value = |object| serde_json::to_value(object).expect("JSON");
-    (workers.service_account.map(|it| serde_json::to_value(it).expect("JSON")), value(workers.deployment))
+    (
+        workers
+            .service_account
+            .map(|it| serde_json::to_value(it).expect("JSON")),
+        value(workers.deployment),
+    )
 }
 
 #[test]
@@ -103,22 +124,45 @@ fn a_suspended_group_asks_for_no_workers() {
 fn retries_come_from_the_group_then_the_stream_then_the_handler() {
     let with = |handler: Value, retry: Value, of_stream: Value| {
         let group = group(json!({"streamRef": {"name": "s"}, "handler": handler, "retry": retry}));
-        let retry = valid(&group, &stream(json!({"retry": of_stream}))).expect("valid").retry;
-        (retry.max_retries, retry.initial_delay.as_secs(), retry.max_delay.as_secs())
+        let retry = valid(&group, &stream(json!({"retry": of_stream})))
+            .expect("valid")
+            .retry;
+        (
+            retry.max_retries,
+            retry.initial_delay.as_secs(),
+            retry.max_delay.as_secs(),
+        )
     };
     let service = json!({"http": {"service": {"name": "x"}}});
     let url = json!({"http": {"url": "https://example.com/hook"}});
     assert_eq!(with(service.clone(), json!({}), json!({})), (3, 1, 60));
-    assert_eq!(with(url.clone(), json!({}), json!({})), (7, 1, 60), "a URL has 8 attempts");
+    assert_eq!(
+        with(url.clone(), json!({}), json!({})),
+        (7, 1, 60),
+        "a URL has 8 attempts"
+    );
     assert_eq!(with(url, json!({}), json!({"maxRetries": 1})), (1, 1, 60));
-    assert_eq!(with(service, json!({"maxRetries": 0, "maxDelay": "5s"}), json!({"maxRetries": 9, "initialDelay": "2s"})), (0, 2, 5));
+    assert_eq!(
+        with(
+            service,
+            json!({"maxRetries": 0, "maxDelay": "5s"}),
+            json!({"maxRetries": 9, "initialDelay": "2s"})
+        ),
+        (0, 2, 5)
+    );
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_by_field() {
     let cases = [
-        (json!({"retry": {"initialDelay": "2m"}}), "retry.initialDelay (2m) must not be longer than retry.maxDelay (1m)"),
-        (json!({"handler": {"container": {"image": "x", "port": 8080}}}), "spec.handler.container.port must not be 8080"),
+        (
+            json!({"retry": {"initialDelay": "2m"}}),
+            "retry.initialDelay (2m) must not be longer than retry.maxDelay (1m)",
+        ),
+        (
+            json!({"handler": {"container": {"image": "x", "port": 8080}}}),
+            "spec.handler.container.port must not be 8080",
+        ),
         (
             json!({"handler": {"container": {"image": "x", "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}}}),
             "names the volume tmp, which is not in spec.worker.volumes",
@@ -126,7 +170,9 @@ fn what_makes_no_sense_is_refused_by_field() {
     ];
     for (change, expected) in cases {
         let mut spec = service();
-        spec.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
+        spec.as_object_mut()
+            .expect("an object")
+            .extend(change.as_object().expect("an object").clone());
         let error = valid(&group(spec), &stream(json!({}))).expect_err("refused");
         assert!(error.contains(expected), "{error}");
     }
@@ -135,9 +181,22 @@ fn what_makes_no_sense_is_refused_by_field() {
 #[test]
 fn a_status_names_the_condition_that_fails_and_leaves_later_ones_open() {
     let group = group(service());
-    let problem = Problem::Reported { condition: PROVISIONED, reason: "Conflict", message: "taken".into() };
-    let status = compute(&group, &ConsumerGroupStatus::default(), &Facts::default(), Some(&problem));
-    let found: Vec<_> = status.conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str(), it.reason.as_str())).collect();
+    let problem = Problem::Reported {
+        condition: PROVISIONED,
+        reason: "Conflict",
+        message: "taken".into(),
+    };
+    let status = compute(
+        &group,
+        &ConsumerGroupStatus::default(),
+        &Facts::default(),
+        Some(&problem),
+    );
+    let found: Vec<_> = status
+        .conditions
+        .iter()
+        .map(|it| (it.type_.as_str(), it.status.as_str(), it.reason.as_str()))
+        .collect();
     assert_eq!(
         found,
         [

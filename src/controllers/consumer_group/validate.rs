@@ -29,14 +29,28 @@ pub(super) struct Valid {
 impl Valid {
     /// What to ask of the database that holds this stream.
     pub(super) fn request(&self, stream: StreamId) -> GroupRequest {
-        GroupRequest { stream, ..self.group.clone() }
+        GroupRequest {
+            stream,
+            ..self.group.clone()
+        }
     }
 }
 
 /// Fails where the schema of the resource cannot tell that it makes no sense.
 pub(super) fn validate(resource: &ConsumerGroup, stream: &Stream, owner: Owner) -> Result<Valid, Problem> {
-    let ConsumerGroupSpec { stream_ref: _, group_name: _, start_from, handler, replicas, concurrency, retry, worker, suspend, deletion_policy: _, adoption } =
-        &resource.spec;
+    let ConsumerGroupSpec {
+        stream_ref: _,
+        group_name: _,
+        start_from,
+        handler,
+        replicas,
+        concurrency,
+        retry,
+        worker,
+        suspend,
+        deletion_policy: _,
+        adoption,
+    } = &resource.spec;
     let retry = retry_policy(handler, retry, stream.spec.retry.as_ref())?;
     if let Some(container) = &handler.container {
         if container.port == WORKER_PORT {
@@ -75,10 +89,18 @@ pub(super) fn validate(resource: &ConsumerGroup, stream: &Stream, owner: Owner) 
 
 fn start_position(start: &StartFrom) -> StartPosition {
     match start {
-        StartFrom { message_id: Some(id), .. } => StartPosition::Message(MessageId(*id)),
+        StartFrom {
+            message_id: Some(id), ..
+        } => StartPosition::Message(MessageId(*id)),
         StartFrom { time: Some(time), .. } => StartPosition::Time(time.0.as_microsecond()),
-        StartFrom { at: Some(StartAt::Latest), .. } => StartPosition::Latest,
-        StartFrom { at: Some(StartAt::Beginning) | None, .. } => StartPosition::Beginning,
+        StartFrom {
+            at: Some(StartAt::Latest),
+            ..
+        } => StartPosition::Latest,
+        StartFrom {
+            at: Some(StartAt::Beginning) | None,
+            ..
+        } => StartPosition::Beginning,
     }
 }
 

@@ -30,7 +30,10 @@ pub(super) async fn dependencies(context: &Context, stream: &Stream) -> Result<D
         });
     };
     let live = context.databases.usable(&key)?;
-    Ok(Dependencies { resource, database: live.database.clone() })
+    Ok(Dependencies {
+        resource,
+        database: live.database.clone(),
+    })
 }
 
 /// The database to clean up in, whether or not it was usable lately. `None` when there is none and
@@ -44,18 +47,22 @@ pub(crate) async fn database_for_clean_up(context: &Context, stream: &Stream) ->
     if !provisioned {
         return Ok(None);
     }
-    context.databases.usable(&key).map(|live| Some(live.database.clone())).map_err(|problem| match problem {
-        Problem::Waiting(_) => problem,
-        other => Problem::Reported {
-            condition: DATABASE_REACHABLE,
-            reason: other.reason(),
-            message: format!(
-                "cannot clean up: {other}; make the database answer, or set the annotation {}: \"true\" to let the \
+    context
+        .databases
+        .usable(&key)
+        .map(|live| Some(live.database.clone()))
+        .map_err(|problem| match problem {
+            Problem::Waiting(_) => problem,
+            other => Problem::Reported {
+                condition: DATABASE_REACHABLE,
+                reason: other.reason(),
+                message: format!(
+                    "cannot clean up: {other}; make the database answer, or set the annotation {}: \"true\" to let the \
                  resource go and leave its data as it is",
-                crate::api::ABANDON_ANNOTATION
-            ),
-        },
-    })
+                    crate::api::ABANDON_ANNOTATION
+                ),
+            },
+        })
 }
 
 /// The names of the ConsumerGroups that read the stream.
@@ -71,7 +78,9 @@ pub(super) async fn users(context: &Context, stream: &Stream) -> Result<Vec<Stri
 }
 
 async fn find(context: &Context, key: &DatabaseKey) -> Result<Option<StreamDatabase>, Problem> {
-    Ok(Api::namespaced(context.client.clone(), &key.namespace).get_opt(&key.name).await?)
+    Ok(Api::namespaced(context.client.clone(), &key.namespace)
+        .get_opt(&key.name)
+        .await?)
 }
 
 pub(crate) fn key(stream: &Stream) -> DatabaseKey {

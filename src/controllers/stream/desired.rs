@@ -56,7 +56,10 @@ pub(super) fn retention_job(stream: &Stream, database: &StreamDatabase, image: &
                     active_deadline_seconds: Some(DEADLINE_SECONDS),
                     backoff_limit: Some(2),
                     template: PodTemplateSpec {
-                        metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
+                        metadata: Some(ObjectMeta {
+                            labels: Some(labels),
+                            ..ObjectMeta::default()
+                        }),
                         spec: Some(pod),
                     },
                     ..JobSpec::default()

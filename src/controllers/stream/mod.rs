@@ -15,7 +15,6 @@ use crate::api::{DeletionPolicy, Stream};
 
 pub(crate) use dereference::{database_for_clean_up, key as database_key};
 
-
 impl Managed for Stream {
     const KIND: &'static str = "Stream";
     const RESYNC: Duration = Duration::from_secs(60);

@@ -25,7 +25,15 @@ pub(super) async fn write(
     let current = resource.status.clone().unwrap_or_default();
     let status = compute(resource, &current, facts, problem);
     if let Some(ready) = ready_changed(&current.conditions, &status.conditions) {
-        context.report(resource, ready.status != "True", &ready.reason, "Reconcile", ready.message.clone()).await;
+        context
+            .report(
+                resource,
+                ready.status != "True",
+                &ready.reason,
+                "Reconcile",
+                ready.message.clone(),
+            )
+            .await;
     }
     if status == own_part(&current, &status) {
         return Ok(());
@@ -36,7 +44,11 @@ pub(super) async fn write(
 /// The part of a status that is written here.
 fn own_part(current: &StreamStatus, written: &StreamStatus) -> StreamStatus {
     let conditions = written.conditions.iter().filter_map(|condition| {
-        current.conditions.iter().find(|current| current.type_ == condition.type_).cloned()
+        current
+            .conditions
+            .iter()
+            .find(|current| current.type_ == condition.type_)
+            .cloned()
     });
     StreamStatus {
         observed_generation: current.observed_generation,
@@ -49,8 +61,16 @@ fn own_part(current: &StreamStatus, written: &StreamStatus) -> StreamStatus {
 
 fn compute(resource: &Stream, current: &StreamStatus, facts: &Facts, problem: Option<&Problem>) -> StreamStatus {
     let milestones = [
-        Milestone { kind: DATABASE_REACHABLE, reason: "Connected", message: "the database answers".into() },
-        Milestone { kind: PROVISIONED, reason: "Provisioned", message: "the tables are as asked for".into() },
+        Milestone {
+            kind: DATABASE_REACHABLE,
+            reason: "Connected",
+            message: "the database answers".into(),
+        },
+        Milestone {
+            kind: PROVISIONED,
+            reason: "Provisioned",
+            message: "the tables are as asked for".into(),
+        },
     ];
     let mut wanted = conditions(&milestones, problem);
     let (stream_id, message_log) = match &facts.provisioned {
@@ -62,7 +82,11 @@ fn compute(resource: &Stream, current: &StreamStatus, facts: &Facts, problem: Op
     };
     StreamStatus {
         observed_generation: resource.metadata.generation,
-        conditions: written(&wanted, &own(&current.conditions, &wanted), resource.metadata.generation),
+        conditions: written(
+            &wanted,
+            &own(&current.conditions, &wanted),
+            resource.metadata.generation,
+        ),
         stream_id,
         message_log,
         ..StreamStatus::default()

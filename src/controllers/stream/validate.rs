@@ -19,7 +19,10 @@ pub(super) fn request(resource: &Stream, owner: Owner) -> Result<StreamRequest, 
         deletion_policy: _,
         adoption,
     } = &resource.spec;
-    let ttl = retention.ttl.map(|ttl| seconds("spec.retention.ttl", ttl)).transpose()?;
+    let ttl = retention
+        .ttl
+        .map(|ttl| seconds("spec.retention.ttl", ttl))
+        .transpose()?;
     Ok(StreamRequest {
         name: resource.stream_name(),
         owner,
@@ -35,6 +38,8 @@ pub(super) fn request(resource: &Stream, owner: Owner) -> Result<StreamRequest, 
 fn seconds(field: &str, duration: Duration) -> Result<i64, Problem> {
     match i64::try_from(std::time::Duration::from(duration).as_secs()) {
         Ok(seconds) if seconds > 0 => Ok(seconds),
-        _ => Err(Problem::invalid(format!("{field} must be at least 1s, it is {duration}"))),
+        _ => Err(Problem::invalid(format!(
+            "{field} must be at least 1s, it is {duration}"
+        ))),
     }
 }

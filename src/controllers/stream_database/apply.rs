@@ -20,11 +20,16 @@ pub(super) async fn connect(
     facts: &mut Facts,
 ) -> Result<Arc<Live>, Problem> {
     let key = super::key(resource);
-    if let Some(live) = context.databases.live(&key).filter(|live| live.revision == login.revision) {
+    if let Some(live) = context
+        .databases
+        .live(&key)
+        .filter(|live| live.revision == login.revision)
+    {
         facts.server_version = Some(connection::inspect(&live.database.pool).await?.version);
         return Ok(live);
     }
-    let schema = Schema::new(&resource.spec.schema).map_err(|error| Problem::invalid(format!("spec.schema: {error}")))?;
+    let schema =
+        Schema::new(&resource.spec.schema).map_err(|error| Problem::invalid(format!("spec.schema: {error}")))?;
     // The pool would hide why it has no connection behind its time-out.
     login.credentials.check().await?;
     let pool = login.credentials.pool(resource.spec.pool.max_connections);
@@ -55,7 +60,9 @@ pub(super) async fn migrate(database: &Database, facts: &mut Facts) -> Result<()
     facts.schema_version = if found == Some(migrations::newest_version()) {
         found
     } else {
-        let version = migrations::migrate(&database.pool, &database.schema).await.map_err(provisioned)?;
+        let version = migrations::migrate(&database.pool, &database.schema)
+            .await
+            .map_err(provisioned)?;
         tracing::info!(version, schema = database.schema.name(), "migrated the schema");
         Some(version)
     };

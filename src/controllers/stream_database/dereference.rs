@@ -26,23 +26,24 @@ pub(super) async fn login(context: &Context, resource: &StreamDatabase) -> Resul
         reason: "InvalidSecret",
         message,
     };
-    let credentials =
-        Credentials::from_keys(&keys).map_err(|error| invalid(format!("Secret {secret}: {error}")))?;
+    let credentials = Credentials::from_keys(&keys).map_err(|error| invalid(format!("Secret {secret}: {error}")))?;
     let authority = match &resource.spec.tls.ca_secret_ref {
         Some(reference) => {
             let (mut keys, version) =
                 read_secret(&context.client, &namespace, &reference.name, DATABASE_REACHABLE).await?;
             revision = format!("{revision} {version}");
-            let pem = keys.remove(&reference.key).ok_or_else(|| {
-                invalid(format!("Secret {} has no key {}", reference.name, reference.key))
-            })?;
+            let pem = keys
+                .remove(&reference.key)
+                .ok_or_else(|| invalid(format!("Secret {} has no key {}", reference.name, reference.key)))?;
             Some(pem)
         }
         None => None,
     };
     let generation = resource.metadata.generation.unwrap_or_default();
     Ok(Login {
-        credentials: credentials.tls(tls_mode(resource.spec.tls.mode), authority).named("sqlstreams-operator"),
+        credentials: credentials
+            .tls(tls_mode(resource.spec.tls.mode), authority)
+            .named("sqlstreams-operator"),
         revision: format!("{generation} {revision}"),
     })
 }

@@ -60,11 +60,7 @@ async fn look(resource: &StreamDatabase, context: &Context, facts: &mut status::
     result.map(|_| ())
 }
 
-async fn steps(
-    resource: &StreamDatabase,
-    context: &Context,
-    facts: &mut status::Facts,
-) -> Result<Arc<Live>, Problem> {
+async fn steps(resource: &StreamDatabase, context: &Context, facts: &mut status::Facts) -> Result<Arc<Live>, Problem> {
     let login = dereference::login(context, resource).await?;
     let live = apply::connect(context, resource, login, facts).await?;
     apply::migrate(&live.database, facts).await?;
@@ -74,5 +70,8 @@ async fn steps(
 
 /// The resource by namespace and name.
 fn key(resource: &StreamDatabase) -> DatabaseKey {
-    DatabaseKey { namespace: resource.namespace().unwrap_or_default(), name: resource.name_any() }
+    DatabaseKey {
+        namespace: resource.namespace().unwrap_or_default(),
+        name: resource.name_any(),
+    }
 }

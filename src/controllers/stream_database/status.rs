@@ -2,10 +2,10 @@
 
 use crate::api::conditions::{DATABASE_REACHABLE, PROVISIONED};
 use crate::api::{StreamDatabase, StreamDatabaseStatus};
+use crate::controllers::apply;
 use crate::controllers::context::Context;
 use crate::controllers::error::Problem;
 use crate::controllers::status::{Milestone, conditions, own, ready_changed, written};
-use crate::controllers::apply;
 
 /// What the steps found, as far as they came.
 #[derive(Clone, Debug, Default)]
@@ -25,9 +25,21 @@ pub(super) async fn write(
     let current = resource.status.clone().unwrap_or_default();
     let status = compute(resource, &current, facts, problem);
     if let Some(ready) = ready_changed(&current.conditions, &status.conditions) {
-        context.report(resource, ready.status != "True", &ready.reason, "Reconcile", ready.message.clone()).await;
+        context
+            .report(
+                resource,
+                ready.status != "True",
+                &ready.reason,
+                "Reconcile",
+                ready.message.clone(),
+            )
+            .await;
     }
-    if status == current { Ok(()) } else { apply::status(&context.client, resource, &status).await }
+    if status == current {
+        Ok(())
+    } else {
+        apply::status(&context.client, resource, &status).await
+    }
 }
 
 fn compute(
@@ -37,13 +49,25 @@ fn compute(
     problem: Option<&Problem>,
 ) -> StreamDatabaseStatus {
     let milestones = [
-        Milestone { kind: DATABASE_REACHABLE, reason: "Connected", message: "the database accepts the login".into() },
-        Milestone { kind: PROVISIONED, reason: "Migrated", message: "the schema is up to date".into() },
+        Milestone {
+            kind: DATABASE_REACHABLE,
+            reason: "Connected",
+            message: "the database accepts the login".into(),
+        },
+        Milestone {
+            kind: PROVISIONED,
+            reason: "Migrated",
+            message: "the schema is up to date".into(),
+        },
     ];
     let wanted = conditions(&milestones, problem);
     StreamDatabaseStatus {
         observed_generation: resource.metadata.generation,
-        conditions: written(&wanted, &own(&current.conditions, &wanted), resource.metadata.generation),
+        conditions: written(
+            &wanted,
+            &own(&current.conditions, &wanted),
+            resource.metadata.generation,
+        ),
         server_version: facts.server_version.clone().or_else(|| current.server_version.clone()),
         schema_version: facts.schema_version.or(current.schema_version),
         streams: facts.streams.or(current.streams),

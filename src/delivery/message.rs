@@ -1,0 +1,71 @@
+//! What a handler is given.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::database::MessageId;
+use crate::database::message_log::StoredMessage;
+
+/// One message at one attempt.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its place in the stream.
+    pub id: MessageId,
+    /// The payload: JSON text.
+    pub payload: Vec<u8>,
+    /// What it is ordered by, if anything.
+    pub key: Option<String>,
+    headers: Option<Vec<u8>>,
+    /// When it was published, in microseconds since 1970.
+    pub created_at: i64,
+    /// 1 for the first attempt. Counts on over redrives, as the delivery log does.
+    pub attempt: u32,
+}
+
+impl Message {
+    /// A message of the log at its attempt number `attempt`.
+    #[must_use]
+    pub fn new(stored: StoredMessage, attempt: u32) -> Self {
+        let StoredMessage {
+            id,
+            payload,
+            key,
+            headers,
+            created_at,
+        } = stored;
+        Self {
+            id,
+            payload,
+            key,
+            headers,
+            created_at,
+            attempt,
+        }
+    }
+
+    /// The headers whose values are texts. Read anew at each call.
+    #[must_use]
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        let Some(headers) = &self.headers else {
+            return BTreeMap::new();
+        };
+        let headers: BTreeMap<String, serde_json::Value> = serde_json::from_slice(headers).unwrap_or_default();
+        headers
+            .into_iter()
+            .filter_map(|(name, value)| match value {
+                serde_json::Value::String(value) => Some((name, value)),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// Never shows the content.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("id", &self.id)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
