@@ -139,7 +139,7 @@ fn words(duration: Duration) -> String {
         .into_iter()
         .find(|(unit, length)| {
             // A minute reads better as 60 s.
-            millis % length == 0 && millis >= *length && (*unit != "min" || millis > 2 * length)
+            millis.is_multiple_of(*length) && millis >= *length && (*unit != "min" || millis > 2 * length)
         })
         .unwrap_or(("ms", 1));
     format!("{} {unit}", millis / length)

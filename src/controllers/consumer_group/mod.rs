@@ -59,7 +59,7 @@ impl Managed for ConsumerGroup {
 async fn steps(resource: &ConsumerGroup, context: &Context, facts: &mut status::Facts) -> Result<(), Problem> {
     let dependencies = dereference::dependencies(context, resource).await?;
     let valid = validate::validate(resource, &dependencies.stream, owner(resource, &context.cluster_id)?)?;
-    facts.retry = Some(valid.retry.clone());
+    facts.retry = Some(valid.retry);
     let stream = dependencies.stream_id;
     let group = dependencies.database.provision_group(&valid.request(stream)).await?;
     facts.provisioned = Some((stream, group));
