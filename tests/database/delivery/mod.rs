@@ -1,0 +1,4 @@
+//! What a worker does.
+
+mod outcomes;
+mod stage;

@@ -1,0 +1,6 @@
+//! What the program does to and with a real Postgres.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod delivery;
