@@ -1,3 +1,5 @@
+-- SQLSTATE SS002: the stream is not owned by the resource that is acted for.
+
 -- Dropping whole partitions of a log. Each step proves in its own transaction that the stream is
 -- still owned by the resource it was started for, and gives up rather than wait for a lock that
 -- would make producers queue behind it (SQLSTATE 55P03; try again).
@@ -9,7 +11,7 @@ DECLARE
 BEGIN
     SELECT * INTO v_config FROM stream_config WHERE id = p_stream AND owner_uid = p_owner FOR SHARE;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'stream % is not owned by %', p_stream, p_owner USING ERRCODE = 'insufficient_privilege',
+        RAISE EXCEPTION 'stream % is not owned by %', p_stream, p_owner USING ERRCODE = 'SS002',
             HINT = 'The Stream resource was deleted or the stream was handed to another one.';
     END IF;
     RETURN v_config;
@@ -57,7 +59,7 @@ BEGIN
     RETURN QUERY SELECT s.id, s.retention_report, clock_timestamp() FROM stream_config s
                  WHERE s.name = p_name AND s.owner_uid = p_owner;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'no stream "%" is owned by %', p_name, p_owner USING ERRCODE = 'insufficient_privilege',
+        RAISE EXCEPTION 'no stream "%" is owned by %', p_name, p_owner USING ERRCODE = 'SS002',
             HINT = 'The Stream resource was deleted or the stream was handed to another one.';
     END IF;
 END $$;

@@ -4,7 +4,11 @@
 
 mod crd;
 mod database_arguments;
+pub mod lines;
 mod manager;
+mod metric;
+mod publish;
+mod retention;
 mod signals;
 mod worker;
 
@@ -34,6 +38,9 @@ struct Cli {
 enum Command {
     Crd(crd::Crd),
     Manager(manager::ManagerCommand),
+    Metric(metric::Metric),
+    Publish(publish::Publish),
+    Retention(retention::Retention),
     Worker(Box<worker::Worker>),
 }
 
@@ -49,6 +56,9 @@ pub fn main() -> ExitCode {
         .and_then(|()| match cli.command {
             Command::Crd(command) => command.run(),
             Command::Manager(command) => block_on(command.run()),
+            Command::Metric(command) => command.run(),
+            Command::Publish(command) => command.run(),
+            Command::Retention(command) => command.run(),
             Command::Worker(command) => block_on(command.run()),
         });
     match result {

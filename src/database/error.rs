@@ -54,6 +54,12 @@ pub enum DatabaseError {
         /// The newest version that this program knows.
         known: i64,
     },
+    /// No stream has the name (42704).
+    #[error("{0}; apply a Stream resource with this streamName first")]
+    NoSuchStream(String),
+    /// The stream belongs to another resource than the one that is acted for (SS002).
+    #[error("{0}; the Stream resource was deleted or the stream was handed to another one")]
+    NotOwned(String),
     /// The worker instance lost its lease (SS001).
     #[error("another worker has taken over what this one held")]
     Fenced,
@@ -90,6 +96,8 @@ impl DatabaseError {
             Self::TooManyConnections => "TooManyConnections",
             Self::NotProvisioned(_) => "NotProvisioned",
             Self::NewerSchema { .. } => "NewerSchema",
+            Self::NoSuchStream(_) => "NoSuchStream",
+            Self::NotOwned(_) => "NotOwned",
             Self::Fenced => "Fenced",
             Self::Locked => "Locked",
             Self::Retry(_) => "Retry",
@@ -114,10 +122,12 @@ impl DatabaseError {
 
     fn from_sqlstate(error: &dyn sqlx::error::DatabaseError) -> Self {
         let code = error.code().unwrap_or_default().into_owned();
-        // Messages of these codes name roles, databases and relations, never values.
+        // Messages of these codes name roles, databases, relations and streams, never values.
         let message = || error.message().to_owned();
         match code.as_str() {
             "SS001" => Self::Fenced,
+            "SS002" => Self::NotOwned(message()),
+            "42704" => Self::NoSuchStream(message()),
             "3D000" => Self::NoSuchDatabase(message()),
             "42501" => Self::PermissionDenied(message()),
             "25006" => Self::ReadOnly,

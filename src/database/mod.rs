@@ -17,6 +17,8 @@ pub mod login;
 pub mod message_log;
 pub mod migrate;
 pub mod ownership;
+pub mod publish;
+pub mod retention;
 mod schema;
 pub mod statistics;
 pub mod streams;

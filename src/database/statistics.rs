@@ -9,24 +9,14 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
+use super::ownership::Owner;
 use super::{Database, DatabaseError, GroupId, StreamId};
 
 /// Groups or streams whose tables one transaction looks into.
 const CHUNK: usize = 20;
 
-/// The resource that owns a stream or a group.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Owner {
-    /// `metadata.uid` of the resource.
-    pub uid: Uuid,
-    /// Its namespace and name, with a slash between.
-    pub reference: String,
-    /// The cluster that the resource is in.
-    pub cluster: String,
-}
-
 /// A stream as its control table knows it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIdentity {
     /// Number of the stream.
     pub id: StreamId,
@@ -37,7 +27,7 @@ pub struct StreamIdentity {
 }
 
 /// A group as its control table knows it, with its exception counters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupCounters {
     /// Number of the group.
     pub id: GroupId,
@@ -283,12 +273,12 @@ pub async fn compact(database: &Database) -> Result<(), DatabaseError> {
 fn owner(row: &PgRow, first: usize) -> Result<Option<Owner>, sqlx::Error> {
     let uid: Option<Uuid> = row.try_get(first)?;
     let reference: Option<String> = row.try_get(first + 1)?;
-    let cluster: Option<String> = row.try_get(first + 2)?;
-    Ok(match (uid, reference, cluster) {
-        (Some(uid), Some(reference), Some(cluster)) => Some(Owner {
+    let cluster_id: Option<String> = row.try_get(first + 2)?;
+    Ok(match (uid, reference, cluster_id) {
+        (Some(uid), Some(reference), Some(cluster_id)) => Some(Owner {
             uid,
             reference,
-            cluster,
+            cluster_id,
         }),
         _ => None,
     })

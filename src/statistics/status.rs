@@ -11,7 +11,8 @@ use super::model::{GroupNumbers, Model};
 use super::pace::Change;
 use crate::api::conditions::{NO_DEAD_LETTERS, Wanted};
 use crate::api::{ConsumerGroup, ConsumerGroupStatus, GROUP, GroupSummary, Stream, StreamStatus, VERSION};
-use crate::database::statistics::{Owner, StreamFacts};
+use crate::database::ownership::Owner;
+use crate::database::statistics::StreamFacts;
 use crate::database::{Schema, StreamId};
 
 /// The most lines for groups that a Stream shows.
@@ -63,7 +64,7 @@ impl Resource {
     /// The resource that an owner column names; `None` where it is of another cluster.
     #[must_use]
     pub fn of_owner(kind: Kind, owner: Option<&Owner>, cluster: &str) -> Option<Self> {
-        let owner = owner.filter(|owner| owner.cluster == cluster)?;
+        let owner = owner.filter(|owner| owner.cluster_id == cluster)?;
         let (namespace, name) = owner.reference.split_once('/')?;
         Some(Self {
             kind,
