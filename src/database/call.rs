@@ -29,6 +29,12 @@ impl CallError {
             Self::Failed(fault) | Self::Unknown(fault) => fault,
         }
     }
+
+    fn into_fault(self) -> DatabaseError {
+        match self {
+            Self::Failed(fault) | Self::Unknown(fault) => fault,
+        }
+    }
 }
 
 /// A row whose column is not what was expected.
@@ -59,6 +65,31 @@ impl Database {
         };
         call.simple("BEGIN").await?;
         Ok(call)
+    }
+
+    /// One statement in a transaction of its own, of which it does not matter whether it is made
+    /// twice.
+    pub(crate) async fn ask(
+        &self,
+        limit: Duration,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, DatabaseError> {
+        let mut call = self.call(limit).await.map_err(CallError::into_fault)?;
+        let rows = call.rows(query).await.map_err(CallError::into_fault)?;
+        call.commit().await.map_err(CallError::into_fault)?;
+        Ok(rows)
+    }
+
+    /// As [`Database::ask`], for a statement that returns one row.
+    pub(crate) async fn ask_one(
+        &self,
+        limit: Duration,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<PgRow, DatabaseError> {
+        let rows = self.ask(limit, query).await?;
+        rows.into_iter()
+            .next()
+            .ok_or_else(|| DatabaseError::Protocol("no row".into()))
     }
 }
 

@@ -17,6 +17,7 @@ pub mod login;
 pub mod message_log;
 pub mod migrate;
 pub mod ownership;
+pub mod partitions;
 pub mod publish;
 pub mod retention;
 mod schema;

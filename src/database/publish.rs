@@ -1,4 +1,7 @@
 //! Publishing, in the transaction of the caller.
+//!
+//! Statements are not kept prepared: another connection of a pooler in transaction mode would not
+//! know them.
 
 use sqlx::PgConnection;
 use thiserror::Error;
@@ -87,6 +90,7 @@ pub async fn publish(
         .bind(&message.key)
         .bind(&message.headers)
         .bind(&message.idempotency_key)
+        .persistent(false)
         .fetch_one(connection)
         .await?;
     Ok(id)
@@ -129,6 +133,7 @@ async fn append(
         .bind(column(messages, |message| Some(&message.payload)))
         .bind(column(messages, |message| message.key.as_deref()))
         .bind(column(messages, |message| message.headers.as_deref()))
+        .persistent(false)
         .fetch_all(connection)
         .await?;
     Ok(ids)

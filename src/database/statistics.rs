@@ -4,6 +4,8 @@
 //! groups of an installation. What must look into the tables of a stream goes through a few streams
 //! a transaction, so that the locks of one transaction stay few.
 
+use std::time::Duration;
+
 use k8s_openapi::jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -14,6 +16,8 @@ use super::{Database, DatabaseError, GroupId, StreamId};
 
 /// Groups or streams whose tables one transaction looks into.
 const CHUNK: usize = 20;
+/// How long each step of a call may take.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A stream as its control table knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,9 +148,7 @@ pub async fn counters(database: &Database) -> Result<Counters, DatabaseError> {
          LEFT JOIN counted c ON c.id = g.id
          ORDER BY s.id, g.id",
     );
-    let mut transaction = database.begin().await?;
-    let rows = sqlx::query(sql).fetch_all(&mut *transaction).await?;
-    transaction.commit().await?;
+    let rows = database.ask(LIMIT, sqlx::query(sql)).await?;
     let mut counters = Counters::default();
     for row in &rows {
         let stream: StreamId = row.try_get(0)?;
@@ -210,9 +212,7 @@ async fn progress_of(database: &Database, groups: &[GroupId]) -> Result<Vec<(Gro
          FROM unnest($1::bigint[]) AS g (id), LATERAL {schema}.group_progress(g.id) AS p",
     );
     let ids: Vec<i64> = groups.iter().map(|group| group.0).collect();
-    let mut transaction = database.begin().await?;
-    let rows = sqlx::query(sql).bind(ids).fetch_all(&mut *transaction).await?;
-    transaction.commit().await?;
+    let rows = database.ask(LIMIT, sqlx::query(sql).bind(ids)).await?;
     rows.iter()
         .map(|row| {
             let progress = Progress {
@@ -244,9 +244,7 @@ pub async fn stream_facts(
              FROM unnest($1::bigint[]) AS s (id), LATERAL {schema}.stream_facts(s.id) AS f",
         );
         let ids: Vec<i64> = chunk.iter().map(|stream| stream.0).collect();
-        let mut transaction = database.begin().await?;
-        let rows = sqlx::query(sql).bind(ids).fetch_all(&mut *transaction).await?;
-        transaction.commit().await?;
+        let rows = database.ask(LIMIT, sqlx::query(sql).bind(ids)).await?;
         for row in &rows {
             let facts = StreamFacts {
                 size_bytes: row.try_get(1)?,
@@ -264,9 +262,7 @@ pub async fn stream_facts(
 /// When the database does not answer, or the role may not.
 pub async fn compact(database: &Database) -> Result<(), DatabaseError> {
     let sql = database.schema.sql("SELECT {schema}.compact_statistics()");
-    let mut transaction = database.begin().await?;
-    sqlx::query(sql).execute(&mut *transaction).await?;
-    transaction.commit().await?;
+    database.ask(LIMIT, sqlx::query(sql)).await?;
     Ok(())
 }
 

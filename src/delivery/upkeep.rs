@@ -8,45 +8,19 @@ use tokio::time::{Instant, sleep};
 use super::link::{Activity, Link};
 use super::lost::Lost;
 use crate::database::instances::Instance;
+use crate::database::partitions::Growth;
 use crate::database::{CallError, DatabaseError};
 
 const PARTITIONS_EVERY: Duration = Duration::from_secs(1);
-/// For how long the partitions ahead should last.
-const AHEAD_SECONDS: f64 = 10.0;
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
 /// While somebody, such as a dump, holds a lock on the ledger.
 const ROTATE_EVERY_WHILE_LOCKED: Duration = Duration::from_secs(30);
 /// A ledger shorter than this is left as it is.
 const ROTATE_AT: i64 = 5_000;
 
-/// How fast a log grows.
-struct Growth {
-    last: Option<(Instant, i64)>,
-    per_second: f64,
-}
-
-impl Growth {
-    /// Takes in the last id and returns for how many more there should be room.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-    fn ahead(&mut self, id: i64, now: Instant) -> i64 {
-        if let Some((then, before)) = self.last {
-            let seconds = now.duration_since(then).as_secs_f64().max(0.001);
-            let observed = id.saturating_sub(before).max(0) as f64 / seconds;
-            // A burst is remembered for a while.
-            self.per_second = observed.max(self.per_second * 0.9);
-        }
-        self.last = Some((now, id));
-        // Casting saturates.
-        (self.per_second * AHEAD_SECONDS) as i64
-    }
-}
-
 /// Works until the tables are gone.
 pub(super) async fn run(instance: Instance, link: Arc<Link>) -> Option<Lost> {
-    let mut growth = Growth {
-        last: None,
-        per_second: 0.0,
-    };
+    let mut growth = Growth::default();
     let mut rotate_at = Instant::now() + ROTATE_EVERY;
     loop {
         match top_up(&instance, &mut growth).await {

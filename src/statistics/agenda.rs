@@ -11,6 +11,8 @@ use crate::database::{GroupId, StreamId};
 
 /// How often the counters are read.
 const COUNTERS: Duration = Duration::from_secs(1);
+/// How often it is looked up whether a log needs more partitions.
+const PARTITIONS: Duration = Duration::from_secs(1);
 /// How often it is looked up how far every group has come.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// How often it is looked up what every stream takes and keeps.
@@ -26,6 +28,8 @@ const REST: u32 = 4;
 pub enum Action {
     /// Read the exception counters of all groups.
     Counters,
+    /// Make partitions for the logs that have grown.
+    Partitions,
     /// Look up how far these groups have come.
     Progress(Vec<GroupId>),
     /// Look up what these streams take and keep.
@@ -40,6 +44,7 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Agenda {
     counters_at: Instant,
+    partitions_at: Instant,
     progress_at: Instant,
     facts_at: Instant,
     compact: bool,
@@ -54,6 +59,7 @@ impl Agenda {
     pub fn new(now: Instant) -> Self {
         Self {
             counters_at: now,
+            partitions_at: now,
             progress_at: now,
             facts_at: now,
             compact: false,
@@ -68,6 +74,9 @@ impl Agenda {
         if self.counters_at <= now {
             self.counters_at = now + COUNTERS;
             Action::Counters
+        } else if self.partitions_at <= now {
+            self.partitions_at = now + PARTITIONS;
+            Action::Partitions
         } else if !self.changed.is_empty() {
             let chunk = take(&mut self.changed);
             for group in &chunk {
@@ -82,7 +91,7 @@ impl Agenda {
             self.compact = false;
             Action::Compact
         } else {
-            Action::Wait(self.counters_at)
+            Action::Wait(self.counters_at.min(self.partitions_at))
         }
     }
 
@@ -100,6 +109,11 @@ impl Agenda {
             self.facts_at = now + FACTS;
             self.streams.extend(model.streams().map(|stream| stream.identity.id));
         }
+    }
+
+    /// It was looked up in the time since `began` whether logs need more partitions.
+    pub fn topped_up(&mut self, began: Instant, now: Instant) {
+        self.partitions_at = (began + PARTITIONS).max(now + REST * (now - began));
     }
 
     /// The database did not answer: nothing is asked before `until`, then everything.

@@ -13,6 +13,7 @@ use super::metrics::{DatabaseMetrics, Metrics};
 use super::model::Model;
 use super::status::{Kind, Resource, WantedStatus, wanted};
 use super::writer::{self, Message};
+use crate::database::partitions::{self, Growth};
 use crate::database::{Database, DatabaseError, GroupId, StreamId, statistics};
 
 /// How long one question may take before the database counts as unreachable.
@@ -58,6 +59,7 @@ struct Poller {
     model: Model,
     agenda: Agenda,
     sender: mpsc::Sender<Message>,
+    growth: HashMap<StreamId, Growth>,
     /// What the writer was told last.
     told: HashMap<Resource, WantedStatus>,
     failures: u32,
@@ -72,6 +74,7 @@ impl Poller {
             model: Model::default(),
             agenda: Agenda::new(Instant::now()),
             sender,
+            growth: HashMap::new(),
             told: HashMap::new(),
             failures: 0,
             reason: None,
@@ -114,6 +117,12 @@ impl Poller {
                 self.show(news.groups.iter().copied());
                 Ok(news.streams)
             }
+            Action::Partitions => {
+                let began = Instant::now();
+                self.top_up().await?;
+                self.agenda.topped_up(began, Instant::now());
+                Ok(BTreeSet::new())
+            }
             Action::Progress(groups) => {
                 let progress = statistics::progress(database, groups).await?;
                 let streams = self.model.progressed(progress);
@@ -130,6 +139,22 @@ impl Poller {
             }
             Action::Wait(_) => Ok(BTreeSet::new()),
         }
+    }
+
+    /// Workers make partitions too, but not every stream has one that runs.
+    async fn top_up(&mut self) -> Result<(), DatabaseError> {
+        let database = &self.watched.database;
+        let last_ids = partitions::last_ids(database).await?;
+        let streams: BTreeSet<StreamId> = last_ids.iter().map(|(stream, _)| *stream).collect();
+        self.growth.retain(|stream, _| streams.contains(stream));
+        for (stream, id) in last_ids {
+            let growth = self.growth.entry(stream).or_default();
+            if growth.last_id() != Some(id) {
+                let ahead = growth.ahead(id, Instant::now());
+                partitions::ensure(database, stream, ahead).await?;
+            }
+        }
+        Ok(())
     }
 
     fn show(&mut self, groups: impl Iterator<Item = GroupId>) {

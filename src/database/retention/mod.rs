@@ -9,12 +9,19 @@ mod run;
 pub use report::{Behind, DroppedPartition, Report};
 pub use run::{Request, preview, run};
 
+use std::time::Duration;
+
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::{Database, DatabaseError, StreamId};
+
+/// How long each step of a call may take; dropping a large partition is quick, sweeping has a limit.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A group that has not finished what is expired, as the database says it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -60,31 +67,16 @@ impl Calls<'_> {
         let sql = self.database.schema.sql(
             "SELECT id, report, (extract(epoch from at) * 1000000)::bigint FROM {schema}.retention_stream($1, $2)",
         );
-        let mut transaction = self.database.begin().await?;
-        let (id, report, at): (StreamId, Option<Json<serde_json::Value>>, i64) = sqlx::query_as(sql)
-            .bind(name)
-            .bind(self.owner)
-            .fetch_one(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
+        let query = sqlx::query(sql).bind(name).bind(self.owner);
+        let row = self.database.ask_one(LIMIT, query).await?;
+        let report: Option<Json<serde_json::Value>> = row.try_get(1)?;
         Ok(RetainedStream {
-            id,
+            id: row.try_get(0)?,
             // A report in another form, perhaps of another release, counts as none.
             report: report.and_then(|report| serde_json::from_value(report.0).ok()),
-            at: Timestamp::from_microsecond(at)
+            at: Timestamp::from_microsecond(row.try_get(2)?)
                 .map_err(|_| DatabaseError::Protocol("its clock is out of range".into()))?,
         })
-    }
-
-    async fn ensure_partitions(&self, stream: StreamId) -> Result<i32, DatabaseError> {
-        let sql = self.database.schema.sql("SELECT {schema}.ensure_partitions($1, 0)");
-        let mut transaction = self.database.begin().await?;
-        let made = sqlx::query_scalar(sql)
-            .bind(stream)
-            .fetch_one(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(made)
     }
 
     async fn close_current(&self, stream: StreamId) -> Result<bool, DatabaseError> {
@@ -92,86 +84,47 @@ impl Calls<'_> {
             .database
             .schema
             .sql("SELECT {schema}.close_current_partition($1, $2)");
-        let mut transaction = self.database.begin().await?;
-        let closed = sqlx::query_scalar(sql)
-            .bind(stream)
-            .bind(self.owner)
-            .fetch_one(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(closed)
+        let query = sqlx::query(sql).bind(stream).bind(self.owner);
+        Ok(self.database.ask_one(LIMIT, query).await?.try_get(0)?)
     }
 
     async fn drop_oldest(&self, stream: StreamId) -> Result<Attempt, DatabaseError> {
-        type Row = (
-            Option<String>,
-            Option<i64>,
-            Option<i64>,
-            Option<i64>,
-            Option<Json<Vec<Blocker>>>,
-        );
         let sql = self
             .database
             .schema
             .sql("SELECT dropped, low, high, size_bytes, behind FROM {schema}.drop_oldest_partition($1, $2)");
-        let mut transaction = self.database.begin().await?;
-        let (name, low, high, size, behind): Row = sqlx::query_as(sql)
-            .bind(stream)
-            .bind(self.owner)
-            .fetch_one(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(match (name, behind) {
-            (Some(name), _) => Attempt::Dropped(DroppedPartition {
-                name,
-                low: low.unwrap_or_default(),
-                high: high.unwrap_or_default(),
-                size_bytes: size.unwrap_or_default(),
-            }),
+        let query = sqlx::query(sql).bind(stream).bind(self.owner);
+        let row = self.database.ask_one(LIMIT, query).await?;
+        let behind: Option<Json<Vec<Blocker>>> = row.try_get(4)?;
+        Ok(match (row.try_get::<Option<String>, _>(0)?, behind) {
+            (Some(_), _) => Attempt::Dropped(partition(&row)?),
             (None, Some(Json(behind))) => Attempt::Blocked(behind),
             (None, None) => Attempt::NothingExpired,
         })
     }
 
     async fn expired(&self, stream: StreamId, limit: i64) -> Result<Vec<ExpiredPartition>, DatabaseError> {
-        type Row = (String, i64, i64, i64, Option<Json<Vec<Blocker>>>);
         let sql = self
             .database
             .schema
             .sql("SELECT name, low, high, size_bytes, behind FROM {schema}.expired_partitions($1, $2, $3)");
-        let mut transaction = self.database.begin().await?;
-        let rows: Vec<Row> = sqlx::query_as(sql)
-            .bind(stream)
-            .bind(self.owner)
-            .bind(limit)
-            .fetch_all(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(rows
-            .into_iter()
-            .map(|(name, low, high, size_bytes, behind)| ExpiredPartition {
-                partition: DroppedPartition {
-                    name,
-                    low,
-                    high,
-                    size_bytes,
-                },
-                behind: behind.map(|behind| behind.0).unwrap_or_default(),
+        let query = sqlx::query(sql).bind(stream).bind(self.owner).bind(limit);
+        let rows = self.database.ask(LIMIT, query).await?;
+        rows.iter()
+            .map(|row| {
+                let behind: Option<Json<Vec<Blocker>>> = row.try_get(4)?;
+                Ok(ExpiredPartition {
+                    partition: partition(row)?,
+                    behind: behind.map(|behind| behind.0).unwrap_or_default(),
+                })
             })
-            .collect())
+            .collect()
     }
 
     async fn sweep(&self, stream: StreamId, limit: i64) -> Result<i64, DatabaseError> {
         let sql = self.database.schema.sql("SELECT {schema}.sweep_dropped($1, $2, $3)");
-        let mut transaction = self.database.begin().await?;
-        let rows = sqlx::query_scalar(sql)
-            .bind(stream)
-            .bind(self.owner)
-            .bind(limit)
-            .fetch_one(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(rows)
+        let query = sqlx::query(sql).bind(stream).bind(self.owner).bind(limit);
+        Ok(self.database.ask_one(LIMIT, query).await?.try_get(0)?)
     }
 
     async fn store(&self, stream: StreamId, report: &Report) -> Result<(), DatabaseError> {
@@ -179,14 +132,18 @@ impl Calls<'_> {
             .database
             .schema
             .sql("SELECT {schema}.store_retention_report($1, $2, $3)");
-        let mut transaction = self.database.begin().await?;
-        sqlx::query(sql)
-            .bind(stream)
-            .bind(self.owner)
-            .bind(Json(report))
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await?;
+        let query = sqlx::query(sql).bind(stream).bind(self.owner).bind(Json(report));
+        self.database.ask(LIMIT, query).await?;
         Ok(())
     }
+}
+
+/// From the columns name, low, high and size.
+fn partition(row: &PgRow) -> Result<DroppedPartition, sqlx::Error> {
+    Ok(DroppedPartition {
+        name: row.try_get(0)?,
+        low: row.try_get(1)?,
+        high: row.try_get(2)?,
+        size_bytes: row.try_get(3)?,
+    })
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::super::{Database, DatabaseError};
+use super::super::{Database, DatabaseError, partitions};
 use super::{Attempt, Calls, ExpiredPartition, Report};
 
 /// The pause between two tries for a lock is drawn between these. A try holds producers off for
@@ -41,7 +41,7 @@ pub async fn run(database: &Database, request: &Request) -> Result<Report, Datab
     };
     let stream = calls.stream(&request.stream).await?;
     let mut report = Report::new(stream.at);
-    calls.ensure_partitions(stream.id).await?;
+    partitions::ensure(database, stream.id, 0).await?;
     match patiently(request.patience, || calls.close_current(stream.id)).await? {
         Some(true) => info!(stream = request.stream, "the stream goes on in a new partition"),
         Some(false) => {}
@@ -78,7 +78,7 @@ pub async fn run(database: &Database, request: &Request) -> Result<Report, Datab
             break;
         }
     }
-    calls.ensure_partitions(stream.id).await?;
+    partitions::ensure(database, stream.id, 0).await?;
     calls.store(stream.id, &report).await?;
     tell(&request.stream, &report);
     Ok(report)
