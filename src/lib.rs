@@ -15,4 +15,4 @@ pub mod delivery;
 pub mod http;
 pub mod statistics;
 pub mod telemetry;
-mod tls;
+pub mod tls;

@@ -12,6 +12,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 mod binaries;
+pub mod kubernetes;
 mod server;
 
 use std::sync::OnceLock;
