@@ -29,7 +29,11 @@ pub fn fingerprint(error: &str) -> String {
 fn fold_word(word: &str, folded: &mut String) {
     let mut rest = word;
     while !rest.is_empty() {
-        let length = rest.find(is_delimiter).unwrap_or(rest.len());
+        let mut length = rest.find(is_delimiter).unwrap_or(rest.len());
+        if rest[..length].contains("://") {
+            // A query belongs to its URL.
+            length = rest.find(|c| is_delimiter(c) && c != '=').unwrap_or(rest.len());
+        }
         let (piece, tail) = rest.split_at(length);
         fold_piece(piece, folded);
         let end = tail.find(|c| !is_delimiter(c)).unwrap_or(tail.len());

@@ -1,0 +1,9 @@
+//! What needs neither a database nor a cluster.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod addresses;
+mod answers;
+mod error_texts;
+mod fingerprints;
+mod request_headers;
+mod retries;
