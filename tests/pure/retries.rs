@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sqlstreams::delivery::retry::{FLOOR, Jitter, RetryPolicy};
+use sqlstreams::api::Jitter;
+use sqlstreams::delivery::retry::{FLOOR, RetryPolicy};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -1,4 +1,6 @@
 //! What a worker does.
 
 mod outcomes;
+mod receiver;
 mod stage;
+mod triage;
