@@ -18,10 +18,10 @@ use crate::api::conditions::READY;
 pub(crate) async fn child<K, O>(client: &Client, owner: &O, wanted: &K) -> Result<K, Problem>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
-    O: ResourceExt,
+    O: Resource<DynamicType = ()>,
 {
     let name = wanted.name_any();
-    let api = Api::<K>::namespaced(client.clone(), &owner.namespace().unwrap_or_default());
+    let api = Api::<K>::namespaced(client.clone(), &owner.meta().namespace.clone().unwrap_or_default());
     if let Some(current) = api.get_opt(&name).await? {
         prove_owner(owner, &current)?;
         if covers(&to_value(&current)?, &to_value(wanted)?) {
@@ -34,12 +34,17 @@ where
 }
 
 /// Deletes a child of `owner`, and tells whether it is gone.
-pub(crate) async fn remove<K, O>(client: &Client, owner: &O, name: &str) -> Result<bool, Problem>
+pub(crate) async fn remove<K, O>(
+    client: &Client,
+    owner: &O,
+    name: &str,
+    parameters: &DeleteParams,
+) -> Result<bool, Problem>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    O: ResourceExt,
+    O: Resource<DynamicType = ()>,
 {
-    let api = Api::<K>::namespaced(client.clone(), &owner.namespace().unwrap_or_default());
+    let api = Api::<K>::namespaced(client.clone(), &owner.meta().namespace.clone().unwrap_or_default());
     let Some(current) = api.get_opt(name).await? else {
         return Ok(true);
     };
@@ -47,7 +52,7 @@ where
         return Ok(true);
     }
     if current.meta().deletion_timestamp.is_none() {
-        api.delete(name, &DeleteParams::foreground()).await?;
+        api.delete(name, parameters).await?;
     }
     Ok(false)
 }
@@ -55,16 +60,19 @@ where
 fn prove_owner<K, O>(owner: &O, child: &K) -> Result<(), Problem>
 where
     K: Resource<DynamicType = ()>,
-    O: ResourceExt,
+    O: Resource<DynamicType = ()>,
 {
-    let owned = child
-        .meta()
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|reference| Some(&reference.uid) == owner.uid().as_ref());
-    if owned {
+    let mut references = child.meta().owner_references.iter().flatten();
+    if references.any(|reference| Some(&reference.uid) == owner.meta().uid.as_ref()) {
         return Ok(());
+    }
+    let mut references = child.meta().owner_references.iter().flatten();
+    if references.any(|reference| reference.kind == O::kind(&()) && Some(&reference.name) == owner.meta().name.as_ref())
+    {
+        // Of a resource that was deleted under this name, whose children are being collected.
+        return Err(Problem::Waiting(
+            "what belonged to a deleted resource of this name to go",
+        ));
     }
     Err(Problem::Reported {
         condition: READY,

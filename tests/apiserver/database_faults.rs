@@ -72,7 +72,7 @@ async fn a_secret_without_the_keys_names_them() {
         login,
         "DatabaseReachable",
         "InvalidSecret",
-        "the key dbname is missing",
+        "is missing; beside host it needs dbname, user and password",
     )
     .await;
 }

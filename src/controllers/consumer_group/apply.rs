@@ -1,6 +1,8 @@
 //! Applies and removes the workers.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::DeleteParams;
 
 use super::desired::{self, Workers};
 use crate::api::ConsumerGroup;
@@ -16,7 +18,9 @@ pub(super) async fn workers(context: &Context, group: &ConsumerGroup, workers: W
     apply::child(&context.client, group, &workers.deployment).await
 }
 
-/// Removes the workers, and tells whether they are gone.
+/// Removes what runs for the group, and tells whether the pods are gone.
 pub(super) async fn remove_workers(context: &Context, group: &ConsumerGroup) -> Result<bool, Problem> {
-    apply::remove::<Deployment, _>(&context.client, group, &desired::name(group)).await
+    let name = desired::name(group);
+    apply::remove::<ServiceAccount, _>(&context.client, group, &name, &DeleteParams::background()).await?;
+    apply::remove::<Deployment, _>(&context.client, group, &name, &DeleteParams::foreground()).await
 }

@@ -16,6 +16,11 @@ const MINUTES_PER_HOUR: u64 = 60;
 /// The longest that one run may take; what it does not reach, the next one does.
 const DEADLINE_SECONDS: i64 = 3000;
 
+/// The name of the job.
+pub(super) fn retention_job_name(stream: &Stream) -> String {
+    child_name(&stream.name_any(), "retention", CRON_JOB_NAME)
+}
+
 /// One job for each stream, once an hour unless the resource says otherwise.
 pub(super) fn retention_job(stream: &Stream, database: &StreamDatabase, image: &Image) -> CronJob {
     let spec = &database.spec;
@@ -37,7 +42,7 @@ pub(super) fn retention_job(stream: &Stream, database: &StreamDatabase, image: &
     };
     CronJob {
         metadata: ObjectMeta {
-            name: Some(child_name(&stream.name_any(), "retention", CRON_JOB_NAME)),
+            name: Some(retention_job_name(stream)),
             namespace: stream.namespace(),
             labels: Some(labels.clone()),
             owner_references: stream.controller_owner_ref(&()).map(|owner| vec![owner]),

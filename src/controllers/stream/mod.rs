@@ -38,6 +38,7 @@ impl Managed for Stream {
                 message: format!("waits for the ConsumerGroups that read it: {}", users.join(", ")),
             });
         }
+        apply::remove_retention_job(context, self).await?;
         let Some(database) = database_for_clean_up(context, self).await? else {
             // No database ever answered for it, so there is nothing to clean up.
             return Ok(());
