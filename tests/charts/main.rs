@@ -22,7 +22,10 @@ fn root() -> &'static Path {
 fn helm(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
     let bin = Command::new(root().join("tests/cluster/cluster")).arg("bin").output()?;
     let bin = PathBuf::from(String::from_utf8(bin.stdout)?.trim());
-    let output = Command::new(bin.join("helm")).current_dir(root()).args(arguments).output()?;
+    let output = Command::new(bin.join("helm"))
+        .current_dir(root())
+        .args(arguments)
+        .output()?;
     if output.status.success() {
         Ok(String::from_utf8(output.stdout)?)
     } else {
@@ -49,15 +52,18 @@ fn documents(yaml: &str) -> Result<Vec<Value>, Box<dyn Error>> {
 }
 
 fn kinds(documents: &[Value]) -> Vec<&str> {
-    documents.iter().filter_map(|document| document["kind"].as_str()).collect()
+    documents
+        .iter()
+        .filter_map(|document| document["kind"].as_str())
+        .collect()
 }
 
-macro_rules! assert_golden {
-    ($name:literal, $rendered:expr) => {
-        insta::with_settings!({ snapshot_path => "golden", prepend_module_to_snapshot => false, omit_expression => true }, {
-            insta::assert_snapshot!($name, $rendered);
-        });
-    };
+fn assert_golden(name: &str, rendered: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("golden");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, rendered));
 }
 
 #[test]
@@ -70,14 +76,17 @@ fn both_charts_pass_a_strict_lint() -> Outcome {
 
 #[test]
 fn defaults_render_as_the_golden_file_says() -> Outcome {
-    assert_golden!("defaults", template("charts/sqlstreams", &[])?);
+    assert_golden("defaults", &template("charts/sqlstreams", &[])?);
     Ok(())
 }
 
 #[test]
 fn every_value_reaches_its_place() -> Outcome {
-    let rendered = template("charts/sqlstreams", &["--values", "tests/charts/values/everything.yaml"])?;
-    assert_golden!("everything", rendered);
+    let rendered = template(
+        "charts/sqlstreams",
+        &["--values", "tests/charts/values/everything.yaml"],
+    )?;
+    assert_golden("everything", &rendered);
     Ok(())
 }
 
@@ -98,7 +107,10 @@ fn with_named_namespaces_and_a_cluster_id_nothing_is_cluster_wide() -> Outcome {
 #[test]
 fn no_secret_is_listed_and_no_rule_has_a_wildcard() -> Outcome {
     let rendered = template("charts/sqlstreams", &[])?;
-    for role in documents(&rendered)?.iter().filter(|document| document["kind"] == "ClusterRole") {
+    for role in documents(&rendered)?
+        .iter()
+        .filter(|document| document["kind"] == "ClusterRole")
+    {
         for rule in role["rules"].as_sequence().ok_or("a role without rules")? {
             let text = serde_yaml::to_string(rule)?;
             assert!(!text.contains('*'), "{text}");
@@ -115,7 +127,10 @@ fn the_crds_of_the_chart_are_those_of_the_crds_folder() -> Outcome {
     let rendered = documents(&template("charts/sqlstreams-crds", &[])?)?;
     let mut names = Vec::new();
     for mut crd in rendered {
-        let name = crd["metadata"]["name"].as_str().ok_or("a CRD without a name")?.to_owned();
+        let name = crd["metadata"]["name"]
+            .as_str()
+            .ok_or("a CRD without a name")?
+            .to_owned();
         assert_eq!(crd["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
         let metadata = crd["metadata"].as_mapping_mut().ok_or("a CRD without metadata")?;
         metadata.remove("annotations");
@@ -138,7 +153,12 @@ fn the_crds_of_the_chart_are_those_of_the_crds_folder() -> Outcome {
 fn the_crds_are_deleted_with_their_release_only_when_asked() -> Outcome {
     let rendered = template(
         "charts/sqlstreams-crds",
-        &["--set", "keep=false", "--set", "annotations.example\\.com/owner=platform"],
+        &[
+            "--set",
+            "keep=false",
+            "--set",
+            "annotations.example\\.com/owner=platform",
+        ],
     )?;
     for crd in documents(&rendered)? {
         let annotations = &crd["metadata"]["annotations"];
