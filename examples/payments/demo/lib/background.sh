@@ -16,7 +16,7 @@ in_background() {
 # Shows what it says from now on, and ends as it ends.
 wait_for() { # NAME
   local job="$1" status=0 tail_pid
-  tail -n 1 -f --pid="${background_pid[$job]}" "${background_log[$job]}" 2>/dev/null | sed -u 's/^/      /' &
+  tail -n 1 -f --pid="${background_pid[$job]}" "${background_log[$job]}" 2>/dev/null | relay &
   tail_pid=$!
   wait "${background_pid[$job]}" || status=$?
   wait "$tail_pid" || true

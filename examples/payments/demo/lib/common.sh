@@ -25,6 +25,9 @@ step() {
   printf '\n[%d/%d] %s (%s)\n' "$step" "$steps" "$1" "$(elapsed)"
 }
 say() { printf '      %s\n' "$*"; }
+indent() { sed -u 's/^/      /'; }
+# What a verb of tests/cluster says; what it answers, a path, is left out.
+relay() { sed -un 's/^cluster: /      /p'; }
 heading() { printf '\n== %s\n' "$*"; }
 die() {
   printf '\ndemo: error: %s\n' "$*" >&2

@@ -25,7 +25,7 @@ check_machine() {
       ;;
     embedded)
       ((EUID == 0)) || die "the embedded cluster needs root: use sudo -E make demo, or kind with Docker, or name your own cluster (demo help)"
-      cluster packages 2>&1 | sed 's/^/      /'
+      cluster packages 2>&1 | relay
       ;;
   esac
   tool="$(image_tool)"
@@ -114,18 +114,18 @@ heartbeat() {
 build_image() { # TARGET TAG
   local arguments=(--no-layers --target "$1" --build-arg BINARIES=prebuilt --build-arg BUILDER_IMAGE=debian:bookworm-slim)
   [[ "$tool" != docker ]] || arguments=(--target "$1")
-  cluster image build "$2" "$root/Dockerfile" "$root" "${arguments[@]}" 2>&1 | grep '^cluster:' | sed 's/^cluster: /      /' ||
-    die "the image $2 could not be built"
+  in_background "image of $1" cluster image build "$2" "$root/Dockerfile" "$root" "${arguments[@]}"
+  wait_for "image of $1"
 }
 
 start_cluster() {
   step "Starting the cluster"
-  cluster up "$name" 2>&1 >/dev/null | sed 's/^cluster: /      /'
+  cluster up "$name" 2>&1 | relay
   use_cluster
 }
 
 load_images() {
   step "Loading the images"
   [[ "$provider" != existing ]] || { say "not for a cluster of your own"; return; }
-  cluster load "$name" "$image" "$handler_image" "$postgres_image" 2>&1 | sed 's/^cluster: /      /'
+  cluster load "$name" "$image" "$handler_image" "$postgres_image" 2>&1 | relay
 }

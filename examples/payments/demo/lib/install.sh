@@ -27,6 +27,7 @@ install_operator() {
   sed "s|POSTGRES_IMAGE|$postgres_image|" "$demo_dir/manifests/postgres.yaml" | in_example apply -f - | indent
   local role
   for role in charge-cards fraud-screening email-receipts analytics; do
+    echo ---
     sed "s|ROLE|$role|; s|HANDLER_IMAGE|$handler_image|" "$demo_dir/manifests/service.yaml"
   done | in_example apply -f - | indent
 
@@ -40,14 +41,12 @@ install_operator() {
   make_database
 }
 
-indent() { sed 's/^/      /'; }
-
 # A release that an earlier run left half done is repeated.
 helm_install() { # CHART ARGUMENTS...
   local chart="$1"
   shift
-  helm upgrade --install "$chart" "$root/charts/$chart" --namespace "$system" --wait --timeout 3m "$@" >/dev/null ||
-    not_ready
+  helm upgrade --install "$chart" "$root/charts/$chart" --namespace "$system" "$@" >/dev/null ||
+    die "helm could not install $chart"
   say "helm release $chart is installed"
 }
 
@@ -105,7 +104,7 @@ not_ready() {
     kubectl get pods -n "$system" || true
     in_example get pods,streamdatabases,streams,consumergroups -o wide || true
     heading "Conditions that do not hold"
-    in_example get streamdatabases,streams,consumergroups -o go-template='{{range .items}}{{$n := .metadata.name}}{{$k := .kind}}{{range .status.conditions}}{{if ne .status "True"}}{{$k}} {{$n}}: {{.type}} {{.reason}}: {{.message}}{{"\n"}}{{end}}{{end}}{{end}}' || true
+    in_example get streamdatabases,streams,consumergroups -o go-template-file="$demo_dir/conditions.gotemplate" || true
     heading "The operator's last words"
     kubectl logs -n "$system" deployment/sqlstreams --tail=20 || true
   } >&2
