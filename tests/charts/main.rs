@@ -184,3 +184,26 @@ fn values_that_mean_nothing_are_refused() -> Outcome {
     }
     Ok(())
 }
+
+/// The paths of all values that have no values below them.
+fn leaves(prefix: &str, values: &Value, found: &mut Vec<String>) {
+    for (key, value) in values.as_mapping().into_iter().flatten() {
+        let path = format!("{prefix}{}", key.as_str().unwrap_or_default());
+        match value.as_mapping() {
+            // Resources are the person's own.
+            Some(below) if !below.is_empty() && path != "resources" => leaves(&format!("{path}."), value, found),
+            _ => found.push(path),
+        }
+    }
+}
+
+#[test]
+fn the_readme_names_every_value() -> Outcome {
+    let chart = root().join("charts/sqlstreams");
+    let readme = fs::read_to_string(chart.join("README.md"))?;
+    let mut values = Vec::new();
+    leaves("", &serde_yaml::from_str(&fs::read_to_string(chart.join("values.yaml"))?)?, &mut values);
+    let missing: Vec<_> = values.iter().filter(|value| !readme.contains(&format!("`{value}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    Ok(())
+}

@@ -92,20 +92,23 @@ compile() {
     heartbeat || die "cargo failed"
 }
 
-# Every line that is not about one more crate, and every ten seconds how many there were.
+# Every line that is not about one more crate, and every 15 seconds how far it is.
 heartbeat() {
-  local line count=0 shown=$SECONDS
-  while IFS= read -r line; do
-    case "$line" in
-      *Compiling* | *Downloaded*)
-        count=$((count + 1))
-        if ((SECONDS - shown >= 10)); then
-          say "$count crates so far, now:${line#*Compiling}"
-          shown=$SECONDS
-        fi
-        ;;
-      *) say "$line" ;;
-    esac
+  local line='' count=0 status=0 said=$SECONDS
+  while :; do
+    status=0
+    IFS= read -r -t 5 line || status=$?
+    ((status == 0 || status > 128)) || return 0 # neither a line nor a pause: the end
+    if ((status == 0)); then
+      case "$line" in
+        *Compiling* | *Downloaded* | *Downloading*) count=$((count + 1)) ;;
+        *) say "$line" ;;
+      esac
+    fi
+    if ((SECONDS - said >= 15)); then
+      say "$count crates so far ($(elapsed))"
+      said=$SECONDS
+    fi
   done
 }
 
