@@ -101,11 +101,11 @@ pub struct ContainerHandler {
     pub image_pull_policy: Option<String>,
     /// Replaces the entry point of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), inner(length(max = 32_768)))]
     pub command: Vec<String>,
     /// Arguments of the entry point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(max = 32_768)))]
     pub args: Vec<String>,
     /// Environment of the container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -31,14 +31,18 @@ impl Schema {
     ///
     /// Safe: the template is part of the program and an [`Identifier`] is always quoted.
     pub(crate) fn sql(&self, template: &'static str) -> AssertSqlSafe<String> {
-        AssertSqlSafe(template.replace("{schema}", &self.0.to_string()))
+        self.fill(template)
     }
 
     /// As [`Schema::sql`], with every `{stream}` replaced by the number that the tables of the
     /// stream carry in their names.
     pub(crate) fn stream_sql(&self, stream: StreamId, template: &'static str) -> AssertSqlSafe<String> {
-        let AssertSqlSafe(sql) = self.sql(template);
-        AssertSqlSafe(sql.replace("{stream}", &stream.0.to_string()))
+        self.fill(&template.replace("{stream}", &stream.0.to_string()))
+    }
+
+    /// The name goes in last: nothing is replaced in it.
+    fn fill(&self, template: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(template.replace("{schema}", &self.0.to_string()))
     }
 }
 

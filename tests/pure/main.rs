@@ -3,7 +3,10 @@
 
 mod addresses;
 mod answers;
+mod crds;
+mod durations;
 mod error_texts;
 mod fingerprints;
+mod identifiers;
 mod request_headers;
 mod retries;
