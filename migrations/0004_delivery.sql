@@ -264,9 +264,11 @@ BEGIN
     RETURN v_count;
 END $$;
 
--- Registers a worker process and returns its instance.
+-- Registers a worker process and returns its instance. Instances that were fenced long ago hold
+-- nothing any more and are forgotten.
 CREATE FUNCTION register_instance(p_stream bigint, p_group bigint, p_name text, p_lease_seconds double precision) RETURNS uuid
 LANGUAGE sql VOLATILE SET search_path FROM CURRENT AS $$
+    DELETE FROM worker_instance WHERE consumer_group_id = p_group AND fenced_at < clock_timestamp() - interval '1 day';
     INSERT INTO worker_instance (stream_id, consumer_group_id, name, lease_seconds, lease_until)
     VALUES (p_stream, p_group, p_name, p_lease_seconds, clock_timestamp() + p_lease_seconds * interval '1 s')
     RETURNING id

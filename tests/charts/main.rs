@@ -202,8 +202,15 @@ fn the_readme_names_every_value() -> Outcome {
     let chart = root().join("charts/sqlstreams");
     let readme = fs::read_to_string(chart.join("README.md"))?;
     let mut values = Vec::new();
-    leaves("", &serde_yaml::from_str(&fs::read_to_string(chart.join("values.yaml"))?)?, &mut values);
-    let missing: Vec<_> = values.iter().filter(|value| !readme.contains(&format!("`{value}`"))).collect();
+    leaves(
+        "",
+        &serde_yaml::from_str(&fs::read_to_string(chart.join("values.yaml"))?)?,
+        &mut values,
+    );
+    let missing: Vec<_> = values
+        .iter()
+        .filter(|value| !readme.contains(&format!("`{value}`")))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
     Ok(())
 }

@@ -23,12 +23,18 @@ fn root() -> &'static Path {
 
 impl Demo {
     pub fn new(name: &'static str) -> Self {
-        Self { name, bin: OnceCell::new() }
+        Self {
+            name,
+            bin: OnceCell::new(),
+        }
     }
 
     fn script(&self, verb: &str) -> Command {
         let mut command = Command::new(root().join("examples/payments/demo/demo"));
-        command.arg(verb).env("SQLSTREAMS_DEMO_NAME", self.name).env_remove("SQLSTREAMS_DEMO_PUBLISH");
+        command
+            .arg(verb)
+            .env("SQLSTREAMS_DEMO_NAME", self.name)
+            .env_remove("SQLSTREAMS_DEMO_PUBLISH");
         command.stdin(Stdio::null());
         command
     }
@@ -43,14 +49,24 @@ impl Demo {
             story += &line;
             story.push('\n');
         }
-        if child.wait()?.success() { Ok(story) } else { Err("make demo failed".into()) }
+        if child.wait()?.success() {
+            Ok(story)
+        } else {
+            Err("make demo failed".into())
+        }
     }
 
     pub fn down(&self) -> Outcome {
         run(&mut self.script("down"))?;
         let list = run(Command::new(root().join("tests/cluster/cluster")).arg("list"))?;
-        let left = list.lines().any(|line| line.split_whitespace().next() == Some(self.name));
-        if left { Err(format!("{} is still listed", self.name).into()) } else { Ok(()) }
+        let left = list
+            .lines()
+            .any(|line| line.split_whitespace().next() == Some(self.name));
+        if left {
+            Err(format!("{} is still listed", self.name).into())
+        } else {
+            Ok(())
+        }
     }
 
     fn cluster(&self, arguments: &[&str]) -> Outcome<String> {
@@ -106,13 +122,31 @@ impl Demo {
             .stdin(Stdio::piped())
             .spawn()?;
         child.stdin.take().ok_or("no input")?.write_all(manifest.as_bytes())?;
-        if child.wait()?.success() { Ok(()) } else { Err("kubectl apply failed".into()) }
+        if child.wait()?.success() {
+            Ok(())
+        } else {
+            Err("kubectl apply failed".into())
+        }
     }
 
     /// Runs a statement as the owner of the database; columns are divided by `|`.
     pub fn sql(&self, statement: &str) -> Outcome<String> {
-        let psql = ["exec", "deployment/postgres", "--", "psql", "--username=payments", "--dbname=payments"];
-        let form = ["--no-psqlrc", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", "--command", statement];
+        let psql = [
+            "exec",
+            "deployment/postgres",
+            "--",
+            "psql",
+            "--username=payments",
+            "--dbname=payments",
+        ];
+        let form = [
+            "--no-psqlrc",
+            "--tuples-only",
+            "--no-align",
+            "--set=ON_ERROR_STOP=1",
+            "--command",
+            statement,
+        ];
         self.kubectl(NAMESPACE, &[&psql[..], &form[..]].concat())
     }
 
@@ -121,7 +155,10 @@ impl Demo {
         let deadline = Instant::now() + limit;
         while !is_so()? {
             if Instant::now() > deadline {
-                let state = self.kubectl(NAMESPACE, &["get", "pods,deployments,streams,consumergroups", "--output=wide"])?;
+                let state = self.kubectl(
+                    NAMESPACE,
+                    &["get", "pods,deployments,streams,consumergroups", "--output=wide"],
+                )?;
                 return Err(format!("within {limit:?} it did not come to this: {what}\n{state}").into());
             }
             std::thread::sleep(Duration::from_millis(200));

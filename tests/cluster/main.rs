@@ -56,7 +56,13 @@ fn the_screen_tells_what_is_dead_and_why(demo: &Demo, story: &str) -> Outcome {
 
     let streams = Table::find(story, "STREAM ID").ok_or("no table of streams")?;
     let stream = streams.row("stream.sqlstreams.io/payments.requested")?;
-    for (column, value) in [("STREAM ID", "1"), ("READY", "True"), ("RETENTION", "7d"), ("GROUPS", "4"), ("DEAD", "8")] {
+    for (column, value) in [
+        ("STREAM ID", "1"),
+        ("READY", "True"),
+        ("RETENTION", "7d"),
+        ("GROUPS", "4"),
+        ("DEAD", "8"),
+    ] {
         assert_eq!(stream.get(column)?, value, "{column}");
     }
     let groups = Table::find(story, "RETRYING").ok_or("no table of groups")?;
@@ -89,9 +95,17 @@ fn the_screen_tells_what_is_dead_and_why(demo: &Demo, story: &str) -> Outcome {
         "screening rejected order-188: above the limit of mer_",
     ] {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(squeezed(story).contains(&squeezed(text)), "the screen does not show: {text}");
+        assert!(
+            squeezed(story).contains(&squeezed(text)),
+            "the screen does not show: {text}"
+        );
     }
-    let attempts = |number| story.lines().filter(|line| line.starts_with("attempt ") && line.ends_with(&format!("| {number}"))).count();
+    let attempts = |number| {
+        story
+            .lines()
+            .filter(|line| line.starts_with("attempt ") && line.ends_with(&format!("| {number}")))
+            .count()
+    };
     for number in 1..=4 {
         assert_eq!(attempts(number), 1, "attempt {number} of order-103");
     }
@@ -146,9 +160,11 @@ fn publish_rejected(demo: &Demo, order: &str) -> Outcome {
 fn a_new_dead_letter_is_in_the_status_at_once(demo: &Demo) -> Outcome {
     publish_rejected(demo, "order-901")?;
     let began = Instant::now();
-    demo.until(Duration::from_secs(10), "fraud-screening has a second dead letter", || {
-        Ok(demo.status("consumergroup/fraud-screening", "dead")? == "2")
-    })?;
+    demo.until(
+        Duration::from_secs(10),
+        "fraud-screening has a second dead letter",
+        || Ok(demo.status("consumergroup/fraud-screening", "dead")? == "2"),
+    )?;
     println!("  it took {} ms", began.elapsed().as_millis());
     Ok(())
 }
@@ -161,19 +177,30 @@ fn scaling_and_editing_reach_the_workers(demo: &Demo) -> Outcome {
     })?;
 
     let patch = r#"{"spec": {"retry": {"maxRetries": 5}}}"#;
-    demo.kubectl(PAYMENTS, &["patch", "consumergroup/charge-cards", "--type=merge", "--patch", patch])?;
+    demo.kubectl(
+        PAYMENTS,
+        &["patch", "consumergroup/charge-cards", "--type=merge", "--patch", patch],
+    )?;
     demo.until(Duration::from_secs(60), "the new retry policy is in force", || {
-        let arguments = demo.get("deployment/charge-cards-worker", "{.spec.template.spec.containers[0].args}")?;
+        let arguments = demo.get(
+            "deployment/charge-cards-worker",
+            "{.spec.template.spec.containers[0].args}",
+        )?;
         Ok(arguments.contains("--max-retries=5")
             && demo.status("consumergroup/charge-cards", "retryPolicy.maxRetries")? == "5")
     })?;
-    demo.kubectl(PAYMENTS, &["rollout", "status", "deployment/charge-cards-worker", "--timeout=90s"])?;
+    demo.kubectl(
+        PAYMENTS,
+        &["rollout", "status", "deployment/charge-cards-worker", "--timeout=90s"],
+    )?;
 
     // Somebody's own scaling of the Deployment does not last.
     demo.kubectl(PAYMENTS, &["scale", "deployment/email-receipts-worker", "--replicas=0"])?;
-    demo.until(Duration::from_secs(90), "the Deployment is as the group says again", || {
-        Ok(demo.get("deployment/email-receipts-worker", "{.spec.replicas}")? == "2")
-    })?;
+    demo.until(
+        Duration::from_secs(90),
+        "the Deployment is as the group says again",
+        || Ok(demo.get("deployment/email-receipts-worker", "{.spec.replicas}")? == "2"),
+    )?;
     demo.kubectl(PAYMENTS, &["scale", "consumergroup/email-receipts", "--replicas=1"])?;
     Ok(())
 }
@@ -181,7 +208,10 @@ fn scaling_and_editing_reach_the_workers(demo: &Demo) -> Outcome {
 fn a_group_that_is_resumed_catches_up(demo: &Demo) -> Outcome {
     assert_eq!(demo.status("consumergroup/analytics", "lag")?, "241");
     let patch = r#"{"spec": {"suspend": false}}"#;
-    demo.kubectl(PAYMENTS, &["patch", "consumergroup/analytics", "--type=merge", "--patch", patch])?;
+    demo.kubectl(
+        PAYMENTS,
+        &["patch", "consumergroup/analytics", "--type=merge", "--patch", patch],
+    )?;
     demo.until(Duration::from_secs(60), "analytics has no lag", || {
         Ok(demo.status("consumergroup/analytics", "lag")? == "0")
     })
@@ -204,13 +234,34 @@ fn a_group_that_is_made_again_goes_on_where_it_was(demo: &Demo) -> Outcome {
 }
 
 fn the_operator_works_with_roles_of_its_namespaces_alone(demo: &Demo) -> Outcome {
-    let id = demo.kubectl(SYSTEM, &["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"])?;
+    let id = demo.kubectl(
+        SYSTEM,
+        &["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"],
+    )?;
     let cluster_id = format!("clusterId={id}");
     demo.helm(&[
-        "upgrade", "sqlstreams", "charts/sqlstreams", "--namespace", SYSTEM, "--reuse-values", "--wait", "--timeout=2m",
-        "--set", "watchNamespaces={payments}", "--set", &cluster_id,
+        "upgrade",
+        "sqlstreams",
+        "charts/sqlstreams",
+        "--namespace",
+        SYSTEM,
+        "--reuse-values",
+        "--wait",
+        "--timeout=2m",
+        "--set",
+        "watchNamespaces={payments}",
+        "--set",
+        &cluster_id,
     ])?;
-    let roles = demo.kubectl(SYSTEM, &["get", "clusterroles", "--selector=app.kubernetes.io/instance=sqlstreams", "--output=name"])?;
+    let roles = demo.kubectl(
+        SYSTEM,
+        &[
+            "get",
+            "clusterroles",
+            "--selector=app.kubernetes.io/instance=sqlstreams",
+            "--output=name",
+        ],
+    )?;
     assert_eq!(roles, "");
     demo.apply(
         "{apiVersion: sqlstreams.io/v1alpha1, kind: Stream, metadata: {name: refunds}, \
@@ -227,8 +278,18 @@ fn the_operator_works_with_roles_of_its_namespaces_alone(demo: &Demo) -> Outcome
 }
 
 fn uninstalling_the_operator_leaves_data_and_delivery(demo: &Demo) -> Outcome {
-    demo.helm(&["uninstall", "sqlstreams", "sqlstreams-crds", "--namespace", SYSTEM, "--wait"])?;
-    demo.kubectl(PAYMENTS, &["get", "stream/payments.requested", "consumergroup/charge-cards"])?;
+    demo.helm(&[
+        "uninstall",
+        "sqlstreams",
+        "sqlstreams-crds",
+        "--namespace",
+        SYSTEM,
+        "--wait",
+    ])?;
+    demo.kubectl(
+        PAYMENTS,
+        &["get", "stream/payments.requested", "consumergroup/charge-cards"],
+    )?;
     publish_rejected(demo, "order-902")?;
     demo.until(Duration::from_secs(30), "the worker goes on without an operator", || {
         let dead = "SELECT count(*) FROM sqlstreams.exception_queue_1 e JOIN sqlstreams.message_log_1 m ON m.id = e.message_id \
@@ -240,7 +301,11 @@ fn uninstalling_the_operator_leaves_data_and_delivery(demo: &Demo) -> Outcome {
 fn the_demo_can_be_run_again(demo: &Demo) -> Outcome {
     let began = Instant::now();
     let story = demo.up()?;
-    assert!(began.elapsed() < Duration::from_secs(120), "it took {} s", began.elapsed().as_secs());
+    assert!(
+        began.elapsed() < Duration::from_secs(120),
+        "it took {} s",
+        began.elapsed().as_secs()
+    );
     assert!(story.contains("they are there already"));
     assert_eq!(demo.sql("SELECT count(*) FROM sqlstreams.message_log_1")?, "242");
     Ok(())

@@ -16,7 +16,9 @@ pub struct Row<'a> {
 impl Table {
     /// The first table in a text whose heading has this column.
     pub fn find(text: &str, column: &str) -> Option<Self> {
-        let mut lines = text.lines().skip_while(|line| !(line.starts_with("NAME ") && line.contains(column)));
+        let mut lines = text
+            .lines()
+            .skip_while(|line| !(line.starts_with("NAME ") && line.contains(column)));
         let heading = lines.next()?;
         // Names of columns may hold one blank; between columns there are three.
         let mut columns = Vec::new();
@@ -28,7 +30,10 @@ impl Table {
             }
             at += part.len() + 3;
         }
-        let rows = lines.take_while(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+        let rows = lines
+            .take_while(|line| !line.trim().is_empty())
+            .map(str::to_owned)
+            .collect();
         Some(Self { columns, rows })
     }
 
@@ -42,8 +47,15 @@ impl Table {
 impl Row<'_> {
     pub fn get(&self, column: &str) -> Outcome<&str> {
         let columns = &self.table.columns;
-        let index = columns.iter().position(|(name, _)| name == column).ok_or_else(|| format!("no column {column}"))?;
+        let index = columns
+            .iter()
+            .position(|(name, _)| name == column)
+            .ok_or_else(|| format!("no column {column}"))?;
         let end = columns.get(index + 1).map_or(self.line.len(), |(_, start)| *start);
-        Ok(self.line.get(columns[index].1..end.min(self.line.len())).unwrap_or_default().trim())
+        Ok(self
+            .line
+            .get(columns[index].1..end.min(self.line.len()))
+            .unwrap_or_default()
+            .trim())
     }
 }
