@@ -204,8 +204,6 @@ BEGIN
     EXECUTE format($sql$
         INSERT INTO resolution_%1$s SELECT id, outcome, resolved_at FROM pg_temp.kept WHERE outcome IS NOT NULL$sql$, p_stream);
     DROP TABLE pg_temp.kept;
-    -- What a fenced instance held was taken over when it was fenced.
-    DELETE FROM worker_instance WHERE stream_id = p_stream AND fenced_at < clock_timestamp() - interval '1 hour';
     RETURN true;
 END $$;
 

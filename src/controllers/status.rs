@@ -1,8 +1,16 @@
-//! How far a reconcile came, as conditions.
+//! How far a reconcile came, as conditions, and the status that they are written in.
 
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::apply;
+use super::context::Context;
 use super::error::Problem;
 use crate::api::conditions::{READY, Wanted};
 
@@ -64,17 +72,53 @@ pub(crate) fn written(wanted: &[Wanted], current: &[Condition], generation: Opti
         .collect()
 }
 
-/// The conditions of `current` that a reconcile of this kind writes.
-pub(crate) fn own(current: &[Condition], wanted: &[Wanted]) -> Vec<Condition> {
-    wanted
-        .iter()
-        .filter_map(|wanted| current.iter().find(|condition| condition.type_ == wanted.kind))
-        .cloned()
-        .collect()
+/// A status of which a controller writes a part, and `statistics` the rest.
+pub(crate) trait Shared: Serialize + PartialEq {
+    fn conditions(&self) -> &[Condition];
+
+    /// The part that the controller writes; of the conditions those that are given.
+    fn own_part(&self, conditions: Vec<Condition>) -> Self;
+}
+
+/// Writes the controller's part of a status where it differs from what is there, and reports an
+/// Event where Ready has changed.
+pub(crate) async fn write<K, S>(context: &Context, resource: &K, current: &S, status: &S) -> Result<(), Problem>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    S: Shared,
+{
+    if let Some(ready) = ready_changed(current.conditions(), status.conditions()) {
+        context
+            .report(
+                resource,
+                ready.status != "True",
+                &ready.reason,
+                "Reconcile",
+                ready.message.clone(),
+            )
+            .await;
+    }
+    if is_written(current, status) {
+        Ok(())
+    } else {
+        apply::status(&context.client, resource, status).await
+    }
+}
+
+/// Whether `current` says all that `status` does.
+pub(crate) fn is_written<S: Shared>(current: &S, status: &S) -> bool {
+    let own = status.conditions().iter().filter_map(|condition| {
+        current
+            .conditions()
+            .iter()
+            .find(|current| current.type_ == condition.type_)
+            .cloned()
+    });
+    *status == current.own_part(own.collect())
 }
 
 /// What Ready said before, and says now, where that differs.
-pub(crate) fn ready_changed<'a>(current: &[Condition], written: &'a [Condition]) -> Option<&'a Condition> {
+fn ready_changed<'a>(current: &[Condition], written: &'a [Condition]) -> Option<&'a Condition> {
     let ready = |conditions: &'a [Condition]| conditions.iter().find(|condition| condition.type_ == READY);
     let now = ready(written)?;
     let before = current.iter().find(|condition| condition.type_ == READY);

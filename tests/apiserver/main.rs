@@ -3,6 +3,8 @@
 //! No controllers of Kubernetes itself run beside it: the tests play the garbage collector and the
 //! kubelet where it takes one.
 
+#![allow(clippy::expect_used)]
+
 #[path = "../harness/mod.rs"]
 mod harness;
 

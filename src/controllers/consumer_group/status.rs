@@ -1,13 +1,14 @@
 //! The status of a ConsumerGroup, but for its numbers, which `statistics` writes.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use super::desired;
 use super::observe::WorkersFound;
 use crate::api::conditions::{DATABASE_REACHABLE, PROVISIONED, WORKERS_AVAILABLE};
 use crate::api::{ConsumerGroup, ConsumerGroupStatus, RetryPolicyStatus};
-use crate::controllers::apply;
 use crate::controllers::context::Context;
 use crate::controllers::error::Problem;
-use crate::controllers::status::{Milestone, conditions, own, ready_changed, written};
+use crate::controllers::status::{self, Milestone, Shared, conditions, written};
 use crate::database::{GroupId, StreamId};
 use crate::delivery::retry::RetryPolicy;
 
@@ -19,7 +20,27 @@ pub(super) struct Facts {
     pub(super) workers: Option<WorkersFound>,
 }
 
-/// Writes the status where it differs.
+impl Shared for ConsumerGroupStatus {
+    fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    fn own_part(&self, conditions: Vec<Condition>) -> Self {
+        Self {
+            observed_generation: self.observed_generation,
+            conditions,
+            stream_id: self.stream_id,
+            group_id: self.group_id,
+            replicas: self.replicas,
+            ready_replicas: self.ready_replicas,
+            selector: self.selector.clone(),
+            retry_policy: self.retry_policy.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Writes what the steps found.
 pub(super) async fn write(
     context: &Context,
     resource: &ConsumerGroup,
@@ -27,44 +48,13 @@ pub(super) async fn write(
     problem: Option<&Problem>,
 ) -> Result<(), Problem> {
     let current = resource.status.clone().unwrap_or_default();
-    let status = compute(resource, &current, facts, problem);
-    if let Some(ready) = ready_changed(&current.conditions, &status.conditions) {
-        context
-            .report(
-                resource,
-                ready.status != "True",
-                &ready.reason,
-                "Reconcile",
-                ready.message.clone(),
-            )
-            .await;
-    }
-    if status == own_part(&current, &status) {
-        return Ok(());
-    }
-    apply::status(&context.client, resource, &status).await
-}
-
-/// The part of a status that is written here.
-pub(super) fn own_part(current: &ConsumerGroupStatus, written: &ConsumerGroupStatus) -> ConsumerGroupStatus {
-    let conditions = written.conditions.iter().filter_map(|condition| {
-        current
-            .conditions
-            .iter()
-            .find(|current| current.type_ == condition.type_)
-            .cloned()
-    });
-    ConsumerGroupStatus {
-        observed_generation: current.observed_generation,
-        conditions: conditions.collect(),
-        stream_id: current.stream_id,
-        group_id: current.group_id,
-        replicas: current.replicas,
-        ready_replicas: current.ready_replicas,
-        selector: current.selector.clone(),
-        retry_policy: current.retry_policy.clone(),
-        ..ConsumerGroupStatus::default()
-    }
+    status::write(
+        context,
+        resource,
+        &current,
+        &compute(resource, &current, facts, problem),
+    )
+    .await
 }
 
 pub(super) fn compute(
@@ -98,11 +88,7 @@ pub(super) fn compute(
     let wanted = conditions(&milestones, problem);
     ConsumerGroupStatus {
         observed_generation: resource.metadata.generation,
-        conditions: written(
-            &wanted,
-            &own(&current.conditions, &wanted),
-            resource.metadata.generation,
-        ),
+        conditions: written(&wanted, &current.conditions, resource.metadata.generation),
         stream_id: facts.provisioned.map(|(stream, _)| stream.0).or(current.stream_id),
         group_id: facts.provisioned.map(|(_, group)| group.0).or(current.group_id),
         replicas: workers.map(|workers| workers.replicas).or(current.replicas),

@@ -1,11 +1,12 @@
 //! The status of a Stream, but for its numbers, which `statistics` writes.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use crate::api::conditions::{DATABASE_REACHABLE, PROVISIONED, RETENTION_HEALTHY, Wanted};
 use crate::api::{Stream, StreamStatus};
-use crate::controllers::apply;
 use crate::controllers::context::Context;
 use crate::controllers::error::Problem;
-use crate::controllers::status::{Milestone, conditions, own, ready_changed, written};
+use crate::controllers::status::{self, Milestone, Shared, conditions, written};
 use crate::database::streams::ProvisionedStream;
 
 /// What the steps found, as far as they came.
@@ -15,7 +16,23 @@ pub(super) struct Facts {
     pub(super) provisioned: Option<(String, ProvisionedStream)>,
 }
 
-/// Writes the status where it differs.
+impl Shared for StreamStatus {
+    fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    fn own_part(&self, conditions: Vec<Condition>) -> Self {
+        Self {
+            observed_generation: self.observed_generation,
+            conditions,
+            stream_id: self.stream_id,
+            message_log: self.message_log.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Writes what the steps found.
 pub(super) async fn write(
     context: &Context,
     resource: &Stream,
@@ -23,40 +40,13 @@ pub(super) async fn write(
     problem: Option<&Problem>,
 ) -> Result<(), Problem> {
     let current = resource.status.clone().unwrap_or_default();
-    let status = compute(resource, &current, facts, problem);
-    if let Some(ready) = ready_changed(&current.conditions, &status.conditions) {
-        context
-            .report(
-                resource,
-                ready.status != "True",
-                &ready.reason,
-                "Reconcile",
-                ready.message.clone(),
-            )
-            .await;
-    }
-    if status == own_part(&current, &status) {
-        return Ok(());
-    }
-    apply::status(&context.client, resource, &status).await
-}
-
-/// The part of a status that is written here.
-fn own_part(current: &StreamStatus, written: &StreamStatus) -> StreamStatus {
-    let conditions = written.conditions.iter().filter_map(|condition| {
-        current
-            .conditions
-            .iter()
-            .find(|current| current.type_ == condition.type_)
-            .cloned()
-    });
-    StreamStatus {
-        observed_generation: current.observed_generation,
-        conditions: conditions.collect(),
-        stream_id: current.stream_id,
-        message_log: current.message_log.clone(),
-        ..StreamStatus::default()
-    }
+    status::write(
+        context,
+        resource,
+        &current,
+        &compute(resource, &current, facts, problem),
+    )
+    .await
 }
 
 fn compute(resource: &Stream, current: &StreamStatus, facts: &Facts, problem: Option<&Problem>) -> StreamStatus {
@@ -82,11 +72,7 @@ fn compute(resource: &Stream, current: &StreamStatus, facts: &Facts, problem: Op
     };
     StreamStatus {
         observed_generation: resource.metadata.generation,
-        conditions: written(
-            &wanted,
-            &own(&current.conditions, &wanted),
-            resource.metadata.generation,
-        ),
+        conditions: written(&wanted, &current.conditions, resource.metadata.generation),
         stream_id,
         message_log,
         ..StreamStatus::default()

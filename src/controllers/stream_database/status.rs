@@ -1,11 +1,12 @@
 //! The status of a StreamDatabase.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use crate::api::conditions::{DATABASE_REACHABLE, PROVISIONED};
 use crate::api::{StreamDatabase, StreamDatabaseStatus};
-use crate::controllers::apply;
 use crate::controllers::context::Context;
 use crate::controllers::error::Problem;
-use crate::controllers::status::{Milestone, conditions, own, ready_changed, written};
+use crate::controllers::status::{self, Milestone, Shared, conditions, written};
 
 /// What the steps found, as far as they came.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +16,20 @@ pub(super) struct Facts {
     pub(super) streams: Option<i64>,
 }
 
-/// Writes the status where it differs.
+impl Shared for StreamDatabaseStatus {
+    fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    fn own_part(&self, conditions: Vec<Condition>) -> Self {
+        Self {
+            conditions,
+            ..self.clone()
+        }
+    }
+}
+
+/// Writes what the steps found.
 pub(super) async fn write(
     context: &Context,
     resource: &StreamDatabase,
@@ -23,23 +37,13 @@ pub(super) async fn write(
     problem: Option<&Problem>,
 ) -> Result<(), Problem> {
     let current = resource.status.clone().unwrap_or_default();
-    let status = compute(resource, &current, facts, problem);
-    if let Some(ready) = ready_changed(&current.conditions, &status.conditions) {
-        context
-            .report(
-                resource,
-                ready.status != "True",
-                &ready.reason,
-                "Reconcile",
-                ready.message.clone(),
-            )
-            .await;
-    }
-    if status == current {
-        Ok(())
-    } else {
-        apply::status(&context.client, resource, &status).await
-    }
+    status::write(
+        context,
+        resource,
+        &current,
+        &compute(resource, &current, facts, problem),
+    )
+    .await
 }
 
 fn compute(
@@ -63,11 +67,7 @@ fn compute(
     let wanted = conditions(&milestones, problem);
     StreamDatabaseStatus {
         observed_generation: resource.metadata.generation,
-        conditions: written(
-            &wanted,
-            &own(&current.conditions, &wanted),
-            resource.metadata.generation,
-        ),
+        conditions: written(&wanted, &current.conditions, resource.metadata.generation),
         server_version: facts.server_version.clone().or_else(|| current.server_version.clone()),
         schema_version: facts.schema_version.or(current.schema_version),
         streams: facts.streams.or(current.streams),
