@@ -68,7 +68,9 @@ impl Metrics {
         Self { gauges, read_at }
     }
 
-    pub(super) fn database(&self, namespace: &str, name: &str) -> DatabaseMetrics {
+    /// The gauges of one StreamDatabase.
+    #[must_use]
+    pub fn database(&self, namespace: &str, name: &str) -> DatabaseMetrics {
         DatabaseMetrics {
             metrics: self.clone(),
             labels: DatabaseLabels {
@@ -82,7 +84,7 @@ impl Metrics {
 
 /// The gauges of one database; they go away with it.
 #[derive(Debug)]
-pub(super) struct DatabaseMetrics {
+pub struct DatabaseMetrics {
     metrics: Metrics,
     labels: DatabaseLabels,
     groups: HashMap<GroupId, GroupLabels>,
@@ -90,13 +92,13 @@ pub(super) struct DatabaseMetrics {
 
 impl DatabaseMetrics {
     /// Notes that the counters were read just now.
-    pub(super) fn read(&self) {
+    pub fn read(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.metrics.read_at.get_or_create(&self.labels).set(now.as_secs_f64());
     }
 
     /// Sets the gauges of a group; those of which nothing is known stay as they are.
-    pub(super) fn set(&mut self, stream: &str, group: &GroupNumbers, at: Timestamp) {
+    pub fn set(&mut self, stream: &str, group: &GroupNumbers, at: Timestamp) {
         let labels = GroupLabels {
             namespace: group
                 .counters
@@ -121,7 +123,7 @@ impl DatabaseMetrics {
     }
 
     /// Takes away the gauges of groups that are gone.
-    pub(super) fn retain(&mut self, is_there: impl Fn(GroupId) -> bool) {
+    pub fn retain(&mut self, is_there: impl Fn(GroupId) -> bool) {
         let gone: Vec<GroupId> = self.groups.keys().copied().filter(|id| !is_there(*id)).collect();
         for id in gone {
             if let Some(labels) = self.groups.remove(&id) {

@@ -11,6 +11,7 @@ mod harness;
 mod children;
 mod database_faults;
 mod deletion;
+mod numbers;
 mod operator;
 mod ownership;
 mod refused;
