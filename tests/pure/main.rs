@@ -7,6 +7,7 @@ mod crds;
 mod durations;
 mod error_texts;
 mod fingerprints;
+mod hostile_receivers;
 mod identifiers;
 mod publish_lines;
 mod request_headers;
