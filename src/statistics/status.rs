@@ -198,8 +198,9 @@ pub fn wanted(model: &Model, streams: &BTreeSet<StreamId>, cluster: &str, schema
 }
 
 /// The body of the server-side apply: the numbers, the condition, and nothing of other managers.
+/// It counts only while the resource is as it was in `version`.
 #[must_use]
-pub fn apply_body(resource: &Resource, numbers: &Numbers, condition: Option<&Condition>) -> Value {
+pub fn apply_body(resource: &Resource, version: &str, numbers: &Numbers, condition: Option<&Condition>) -> Value {
     let mut status = numbers.to_value();
     if let Some(condition) = condition {
         status["conditions"] = json!([condition]);
@@ -207,11 +208,12 @@ pub fn apply_body(resource: &Resource, numbers: &Numbers, condition: Option<&Con
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": resource.kind.name(),
-        // The UID makes the API server refuse to write to another object of the same name.
+        // A UID here would not keep the API server from writing to another object of the same name:
+        // it takes no notice of one in a status.
         "metadata": {
             "namespace": resource.namespace,
             "name": resource.name,
-            "uid": resource.uid.to_string(),
+            "resourceVersion": version,
         },
         "status": status,
     })

@@ -259,8 +259,8 @@ async fn what_the_controllers_wrote_stays() {
             }],
         },
     });
+    let api = scene.namespace.api::<ConsumerGroup>();
     let apply = async |status: &Value| {
-        let api = scene.namespace.api::<ConsumerGroup>();
         let parameters = PatchParams::apply("sqlstreams").force();
         api.patch_status("billing", &parameters, &Patch::Apply(status))
             .await
@@ -268,16 +268,7 @@ async fn what_the_controllers_wrote_stays() {
     };
     apply(&controllers).await;
     scene.execute("SELECT sqlstreams.publish('orders', '1')").await;
-    let watched = Watched {
-        database: scene.database.installation(),
-        namespace: scene.namespace.name.clone(),
-        name: "main".into(),
-        cluster_id: CLUSTER.into(),
-        client: scene.namespace.client.clone(),
-        metrics: scene.metrics.clone(),
-    };
-    let stop = CancellationToken::new();
-    let task = tokio::spawn(watch(watched, stop.clone()));
+    scene.start();
     let status = scene.until("the numbers", |status| status.lag == Some(1)).await;
     assert_eq!((status.replicas, status.conditions.len()), (Some(2), 2));
     apply(&controllers).await;
@@ -287,9 +278,6 @@ async fn what_the_controllers_wrote_stays() {
         (Some(1), 2),
         "and the other way round"
     );
-    stop.cancel();
-    task.await.expect("it ends");
-    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

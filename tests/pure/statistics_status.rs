@@ -92,7 +92,7 @@ fn a_group_shows_its_numbers_in_whole_seconds() {
     );
     let condition = group.condition.as_ref().unwrap();
     let condition = condition.over(&[], None, Timestamp::from_second(2000).unwrap());
-    let body = apply_body(&group.resource, &group.numbers, Some(&condition));
+    let body = apply_body(&group.resource, "17", &group.numbers, Some(&condition));
     insta::assert_yaml_snapshot!(body);
 }
 
@@ -101,7 +101,7 @@ fn a_stream_shows_sums_and_one_line_for_each_group_by_name() {
     let all = statuses(&complete());
     let stream = &all[1];
     assert_eq!(stream.condition, None);
-    insta::assert_yaml_snapshot!(apply_body(&stream.resource, &stream.numbers, None));
+    insta::assert_yaml_snapshot!(apply_body(&stream.resource, "17", &stream.numbers, None));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn more_dead_letters_are_a_change_of_their_own_kind() {
 #[test]
 fn numbers_read_back_are_those_that_were_written_and_nothing_else() {
     for wanted in statuses(&complete()) {
-        let mut status = apply_body(&wanted.resource, &wanted.numbers, None)["status"].clone();
+        let mut status = apply_body(&wanted.resource, "17", &wanted.numbers, None)["status"].clone();
         status["streamId"] = json!(4);
         status["observedGeneration"] = json!(2);
         assert_eq!(Numbers::read(wanted.resource.kind, &status), wanted.numbers);

@@ -19,10 +19,14 @@ const TIME_LIMIT: Duration = Duration::from_secs(15);
 /// How a call ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The status of the resource as it is.
-    Read(Value),
-    /// It was done.
-    Done,
+    /// The resource as it is.
+    Read { version: String, status: Value },
+    /// The status was written; the version of the resource since.
+    Written(String),
+    /// The event was sent.
+    Sent,
+    /// Somebody else has changed the resource since it was seen.
+    Outdated,
     /// The resource is not there, or another one has its name.
     Lost,
     /// It failed otherwise.
@@ -44,8 +48,12 @@ impl Calls {
         let result = tokio::time::timeout(TIME_LIMIT, async {
             match &job {
                 Job::Read => self.read(&resource).await,
-                Job::Write { numbers, condition } => {
-                    let body = apply_body(&resource, numbers, condition.as_ref());
+                Job::Write {
+                    version,
+                    numbers,
+                    condition,
+                } => {
+                    let body = apply_body(&resource, version, numbers, condition.as_ref());
                     self.write(&resource, &body).await
                 }
                 Job::Event(count) => self.event(&resource, *count).await,
@@ -54,7 +62,9 @@ impl Calls {
         .await;
         let outcome = match result {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(kube::Error::Api(status))) if is_lost(&status) => Outcome::Lost,
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Outcome::Lost,
+            // A forced apply meets no other conflict than over the version.
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => Outcome::Outdated,
             Ok(Err(error)) => Outcome::Failed(error.to_string()),
             Err(_) => Outcome::Failed("the API server does not answer".into()),
         };
@@ -67,19 +77,21 @@ impl Calls {
 
     async fn read(&self, resource: &Resource) -> Result<Outcome, kube::Error> {
         Ok(match self.api(resource).get_opt(&resource.name).await? {
-            Some(object) if object.metadata.uid.as_deref() == Some(&resource.uid.to_string()) => {
-                Outcome::Read(object.data.get("status").cloned().unwrap_or_default())
-            }
+            Some(object) if object.metadata.uid.as_deref() == Some(&resource.uid.to_string()) => Outcome::Read {
+                version: object.metadata.resource_version.unwrap_or_default(),
+                status: object.data.get("status").cloned().unwrap_or_default(),
+            },
             _ => Outcome::Lost,
         })
     }
 
     async fn write(&self, resource: &Resource, body: &Value) -> Result<Outcome, kube::Error> {
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        self.api(resource)
+        let object = self
+            .api(resource)
             .patch_status(&resource.name, &parameters, &Patch::Apply(body))
             .await?;
-        Ok(Outcome::Done)
+        Ok(Outcome::Written(object.metadata.resource_version.unwrap_or_default()))
     }
 
     async fn event(&self, resource: &Resource, count: i64) -> Result<Outcome, kube::Error> {
@@ -105,12 +117,6 @@ impl Calls {
         Recorder::new(self.client.clone(), Reporter::from("sqlstreams"))
             .publish(&event, &reference)
             .await?;
-        Ok(Outcome::Done)
+        Ok(Outcome::Sent)
     }
-}
-
-/// Forced applies meet no conflict over fields, so that 409 is about the UID; 422 about it is what
-/// some versions say.
-fn is_lost(status: &kube::core::Status) -> bool {
-    matches!(status.code, 404 | 409) || (status.code == 422 && status.message.contains("metadata.uid"))
 }

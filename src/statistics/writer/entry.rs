@@ -15,6 +15,8 @@ pub(super) enum Job {
     Read,
     /// Write its status.
     Write {
+        /// The version of the resource that was seen last.
+        version: String,
         numbers: Numbers,
         condition: Option<Condition>,
     },
@@ -26,13 +28,14 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) struct Entry {
     wanted: WantedStatus,
+    /// The version of the resource that was seen last; `None` where it is to be read.
+    version: Option<String>,
     written: Option<Numbers>,
     conditions: Vec<Condition>,
     /// Dead letters when they were last looked at; none known before the first read.
     dead_seen: Option<i64>,
     /// Dead letters that no event has told of yet.
     buried: i64,
-    read: bool,
     gone: bool,
     pace: Pace,
 }
@@ -41,11 +44,11 @@ impl Entry {
     pub(super) fn new(wanted: WantedStatus) -> Self {
         Self {
             wanted,
+            version: None,
             written: None,
             conditions: Vec::new(),
             dead_seen: None,
             buried: 0,
-            read: false,
             gone: false,
             pace: Pace::default(),
         }
@@ -78,7 +81,7 @@ impl Entry {
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         if self.gone {
             None
-        } else if !self.read {
+        } else if self.version.is_none() {
             Some(self.pace.read_at(now))
         } else {
             let event = self.tells_events().then(|| self.pace.event_at(now));
@@ -90,12 +93,15 @@ impl Entry {
     /// What to do now; the status before the event.
     pub(super) fn job(&mut self, now: Instant, time: Timestamp) -> Option<Job> {
         if self.gone {
-            None
-        } else if !self.read {
-            Some(Job::Read)
-        } else if self.pace.write_at(now, self.change()).is_some_and(|at| at <= now) {
+            return None;
+        }
+        let Some(version) = &self.version else {
+            return Some(Job::Read);
+        };
+        if self.pace.write_at(now, self.change()).is_some_and(|at| at <= now) {
             let condition = self.wanted.condition.as_ref();
             Some(Job::Write {
+                version: version.clone(),
                 numbers: self.wanted.numbers.clone(),
                 condition: condition.map(|condition| condition.over(&self.conditions, None, time)),
             })
@@ -108,27 +114,39 @@ impl Entry {
     }
 
     /// The status was read. What was written before a restart need not be written again.
-    pub(super) fn has_read(&mut self, status: &Value) {
+    pub(super) fn has_read(&mut self, version: String, status: &Value) {
         self.pace.answered();
-        self.read = true;
+        self.version = Some(version);
         self.conditions = serde_json::from_value(status["conditions"].clone()).unwrap_or_default();
         let numbers = Numbers::read(self.wanted.resource.kind, status);
-        self.dead_seen = Some(numbers.dead().unwrap_or(0));
-        self.note_dead();
+        if self.dead_seen.is_none() {
+            self.dead_seen = Some(numbers.dead().unwrap_or(0));
+            self.note_dead();
+        }
         let condition_holds = self.wanted.condition.as_ref().is_none_or(|wanted| {
             let fresh = wanted.over(&self.conditions, None, Timestamp::UNIX_EPOCH);
             self.conditions.contains(&fresh)
         });
-        if condition_holds || numbers != self.wanted.numbers {
-            self.written = Some(numbers);
-        }
+        self.written = (condition_holds || numbers != self.wanted.numbers).then_some(numbers);
     }
 
     /// The status was written.
-    pub(super) fn has_written(&mut self, now: Instant, numbers: Numbers, condition: Option<Condition>) {
+    pub(super) fn has_written(
+        &mut self,
+        now: Instant,
+        version: String,
+        numbers: Numbers,
+        condition: Option<Condition>,
+    ) {
         self.pace.written(now);
+        self.version = Some(version);
         self.written = Some(numbers);
         self.conditions = condition.into_iter().collect();
+    }
+
+    /// Somebody else has changed the resource since it was seen.
+    pub(super) fn outdated(&mut self) {
+        self.version = None;
     }
 
     /// A call failed and is to be made again. Returns whether it is the first one in a row.

@@ -134,9 +134,12 @@ impl Writer {
         let now = Instant::now();
         if let Some(entry) = self.entries.get_mut(resource) {
             match (outcome, job) {
-                (Outcome::Read(status), _) => entry.has_read(&status),
-                (Outcome::Done, Job::Write { numbers, condition }) => entry.has_written(now, numbers, condition),
-                (Outcome::Done, _) => {}
+                (Outcome::Read { version, status }, _) => entry.has_read(version, &status),
+                (Outcome::Written(version), Job::Write { numbers, condition, .. }) => {
+                    entry.has_written(now, version, numbers, condition);
+                }
+                (Outcome::Written(_) | Outcome::Sent, _) => {}
+                (Outcome::Outdated, _) => entry.outdated(),
                 (Outcome::Lost, _) => {
                     debug!(%resource, "the resource is gone, its numbers are not written any more");
                     entry.lost();
