@@ -23,6 +23,8 @@ fn the_demo_tells_its_story_and_what_it_suggests_works() -> Outcome {
 
     the_screen_tells_what_is_dead_and_why(&demo, &story)?;
     shown(began, "the screen tells what is dead and why");
+    every_example_is_accepted(&demo)?;
+    shown(began, "every example is accepted");
     the_tables_hold_failures_only(&demo)?;
     shown(began, "the tables hold failures only");
     no_log_shows_what_is_in_a_message(&demo)?;
@@ -109,6 +111,11 @@ fn the_screen_tells_what_is_dead_and_why(demo: &Demo, story: &str) -> Outcome {
     for number in 1..=4 {
         assert_eq!(attempts(number), 1, "attempt {number} of order-103");
     }
+    Ok(())
+}
+
+fn every_example_is_accepted(demo: &Demo) -> Outcome {
+    demo.kubectl(PAYMENTS, &["apply", "--dry-run=server", "--filename=examples"])?;
     Ok(())
 }
 
