@@ -213,7 +213,10 @@ fn scaling_and_editing_reach_the_workers(demo: &Demo) -> Outcome {
 }
 
 fn a_group_that_is_resumed_catches_up(demo: &Demo) -> Outcome {
-    assert_eq!(demo.status("consumergroup/analytics", "lag")?, "241");
+    // Lag is refreshed every few seconds.
+    demo.until(Duration::from_secs(15), "analytics waits for the new order too", || {
+        Ok(demo.status("consumergroup/analytics", "lag")? == "241")
+    })?;
     let patch = r#"{"spec": {"suspend": false}}"#;
     demo.kubectl(
         PAYMENTS,
