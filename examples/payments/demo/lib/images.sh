@@ -4,13 +4,17 @@
 
 introduce() {
   echo "sqlstreams: the payments example on a real cluster ($name)"
-  if [[ "$(provider_choice)" == embedded ]]; then
-    echo "The first run builds Kubernetes and sqlstreams from source, about 20 minutes on two"
-    echo "cores; later ones take under two minutes."
-  else
-    echo "The first run builds sqlstreams from source, about 10 minutes on two cores; later"
-    echo "ones take under two minutes."
-  fi
+  case "$(provider_choice)" in
+    embedded)
+      echo "The first run builds Kubernetes and sqlstreams from source, about 15 minutes on two"
+      echo "cores; later ones take less than half a minute."
+      ;;
+    kind)
+      echo "The first run builds sqlstreams from source, about 10 minutes on two cores; later"
+      echo "ones take less than a minute."
+      ;;
+    existing) echo "It takes about a minute, and as long as the images take to be pulled." ;;
+  esac
 }
 
 check_machine() {

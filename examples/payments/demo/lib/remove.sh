@@ -4,8 +4,13 @@
 remove_all() {
   began_at=$SECONDS
   if provider_of "$name" >/dev/null; then
-    [[ "$(provider_of "$name")" != existing ]] || { use_cluster; remove_from_cluster; }
-    cluster down "$name" 2>&1 | sed 's/^cluster: //'
+    if [[ "$(provider_of "$name")" == existing ]]; then
+      use_cluster
+      remove_from_cluster
+      cluster down "$name" 2>/dev/null # forgets it
+    else
+      cluster down "$name"
+    fi
     echo "The demo \"$name\" is gone ($(elapsed))."
   else
     echo "There is no demo \"$name\"."
