@@ -21,7 +21,7 @@ use crate::delivery::handler::http::{HttpHandler, HttpSettings, Target};
 use crate::delivery::link::{APPLICATION, Link};
 use crate::delivery::metrics::Metrics;
 use crate::delivery::retry::RetryPolicy;
-use crate::delivery::worker::{Worker as DeliveryWorker, WorkerSettings, look_up};
+use crate::delivery::worker::{Worker as DeliveryWorker, WorkerSettings};
 use crate::http::probes;
 
 /// The most connections to the database where the flag does not say.
@@ -140,24 +140,19 @@ impl Worker {
             served.clone(),
         ));
         let settings = self.settings();
-        // Refused before anything waits for the database.
-        let target = self.handler.target()?;
-        if let Some(assignment) = look_up(&link, &settings, &stop).await {
-            let handler = HttpHandler::new(HttpSettings {
-                target,
-                timeout: self.handler.handler_timeout.into(),
-                headers: self.handler.headers(),
-                origin: Origin {
-                    stream_uid: assignment.stream_uid,
-                    source: self.handler.source(&self.stream),
-                    group: self.group,
-                },
-                concurrency: settings.concurrency,
-            })?;
-            let schedule = settings.retry.schedule();
-            tracing::info!(stream = %settings.stream, group = %settings.group, %schedule, "starting");
-            DeliveryWorker::new(settings, link, handler, metrics).run(stop).await;
-        }
+        let handler = HttpHandler::new(HttpSettings {
+            target: self.handler.target()?,
+            timeout: self.handler.handler_timeout.into(),
+            headers: self.handler.headers(),
+            origin: Origin {
+                source: self.handler.source(&self.stream),
+                group: self.group,
+            },
+            concurrency: settings.concurrency,
+        })?;
+        let schedule = settings.retry.schedule();
+        tracing::info!(stream = %settings.stream, group = %settings.group, %schedule, "starting");
+        DeliveryWorker::new(settings, link, handler, metrics).run(stop).await;
         served.cancel();
         server.await??;
         Ok(())
@@ -187,13 +182,11 @@ impl HandlerArgs {
         let rules = AddressRules {
             allow_private: self.allow_private_addresses,
         };
-        let target = match (&self.handler_url, &self.handler_service) {
-            (Some(url), _) => Target::Url(url.clone(), rules),
-            (None, Some(url)) => Target::Service(url.clone()),
-            (None, None) => return Err("give --handler-url or --handler-service".into()),
-        };
-        target.check()?;
-        Ok(target)
+        match (&self.handler_url, &self.handler_service) {
+            (Some(url), _) => Ok(Target::Url(url.clone(), rules)),
+            (None, Some(url)) => Ok(Target::Service(url.clone())),
+            (None, None) => Err("give --handler-url or --handler-service".into()),
+        }
     }
 
     fn headers(&self) -> HeaderMap {

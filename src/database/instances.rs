@@ -40,6 +40,7 @@ pub enum Lookup {
 pub struct Instance {
     pub(crate) database: Database,
     pub(crate) stream: StreamId,
+    pub(crate) stream_uid: Uuid,
     pub(crate) group: GroupId,
     pub(crate) id: Uuid,
 }
@@ -102,6 +103,7 @@ impl Database {
         Ok(Instance {
             database: self.clone(),
             stream: assignment.stream,
+            stream_uid: assignment.stream_uid,
             group: assignment.group,
             id,
         })
@@ -111,10 +113,10 @@ impl Database {
 impl Instance {
     pub(crate) const LIMIT: Duration = LIMIT;
 
-    /// The stream it reads.
+    /// Uid of the stream that it reads.
     #[must_use]
-    pub fn stream(&self) -> StreamId {
-        self.stream
+    pub fn stream_uid(&self) -> Uuid {
+        self.stream_uid
     }
 
     /// Lets the lease begin anew; false where the instance was fenced.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 use super::batch::Batch;
 use super::message::Message;
@@ -58,6 +59,7 @@ pub(super) struct Board {
 
 #[derive(Debug)]
 struct State {
+    stream_uid: Uuid,
     batches: BTreeMap<u64, Batch>,
     last_batch: u64,
     /// Batches with messages that nobody works on yet, in the order of claiming. Here is the place
@@ -80,9 +82,10 @@ struct State {
 }
 
 impl Board {
-    pub(super) fn new(concurrency: usize) -> Self {
+    pub(super) fn new(stream_uid: Uuid, concurrency: usize) -> Self {
         Self {
             state: Mutex::new(State {
+                stream_uid,
                 batches: BTreeMap::new(),
                 last_batch: 0,
                 fresh: VecDeque::new(),
@@ -366,7 +369,7 @@ impl State {
         let count = |number: i32| u32::try_from(number).unwrap_or(0);
         let attempts = count(exception.attempts);
         Some(Ticket {
-            message: Message::new(stored, count(exception.prior_attempts) + attempts + 1),
+            message: Message::new(self.stream_uid, stored, count(exception.prior_attempts) + attempts + 1),
             attempts,
             place: Place::Exception,
         })
@@ -381,7 +384,7 @@ impl State {
         }
         self.fresh_pending = self.fresh_pending.saturating_sub(1);
         Some(Ticket {
-            message: Message::new(stored, 1),
+            message: Message::new(self.stream_uid, stored, 1),
             attempts: 0,
             place: Place::Claim { batch: number, index },
         })

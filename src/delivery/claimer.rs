@@ -23,7 +23,7 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(2);
 /// The longest wait between two looks, once nothing has come for a while.
 const LONGEST_WAIT: Duration = Duration::from_millis(200);
 /// The longest wait while messages are there that are not final yet.
-const FENCE_WAIT: Duration = Duration::from_millis(25);
+const FENCE_WAIT: Duration = Duration::from_millis(50);
 /// The shortest time between two looks for messages that are due again.
 const EXCEPTIONS_EVERY: Duration = Duration::from_millis(50);
 /// After how long to look again for a message whose log row is gone: by then its exception is

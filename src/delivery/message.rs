@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use uuid::Uuid;
+
 use crate::database::MessageId;
 use crate::database::message_log::StoredMessage;
 
 /// One message at one attempt.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
+    /// Uid of the stream, new whenever a stream of this name is created.
+    pub stream_uid: Uuid,
     /// Its place in the stream.
     pub id: MessageId,
     /// The payload: JSON text.
@@ -23,9 +27,9 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of the log at its attempt number `attempt`.
+    /// A message of the log of a stream, at its attempt number `attempt`.
     #[must_use]
-    pub fn new(stored: StoredMessage, attempt: u32) -> Self {
+    pub fn new(stream_uid: Uuid, stored: StoredMessage, attempt: u32) -> Self {
         let StoredMessage {
             id,
             payload,
@@ -34,6 +38,7 @@ impl Message {
             created_at,
         } = stored;
         Self {
+            stream_uid,
             id,
             payload,
             key,
@@ -41,6 +46,13 @@ impl Message {
             created_at,
             attempt,
         }
+    }
+
+    /// Tells the message apart from every other: an id alone can be given out again after a
+    /// failover, or in a stream that was created anew. The same at every attempt.
+    #[must_use]
+    pub fn event_id(&self) -> String {
+        format!("{}.{}.{}", self.stream_uid, self.id, self.created_at)
     }
 
     /// The headers whose values are texts. Read anew at each call.

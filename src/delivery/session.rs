@@ -41,7 +41,7 @@ impl<H: Handler> Session<H> {
         link: &Arc<Link>,
         stop: &CancellationToken,
     ) -> Self {
-        let board = Arc::new(Board::new(settings.concurrency));
+        let board = Arc::new(Board::new(instance.stream_uid(), settings.concurrency));
         let mut session = Self {
             instance: instance.clone(),
             board: Arc::clone(&board),

@@ -41,7 +41,7 @@ pub struct WorkerSettings {
 
 /// Looks up what the names of a worker lead to, and waits until they lead somewhere. `None` when
 /// it is stopped before.
-pub async fn look_up(link: &Link, settings: &WorkerSettings, stop: &CancellationToken) -> Option<Assignment> {
+async fn look_up(link: &Link, settings: &WorkerSettings, stop: &CancellationToken) -> Option<Assignment> {
     let mut backoff = Backoff::new();
     let search = async {
         loop {

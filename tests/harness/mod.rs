@@ -13,6 +13,7 @@
 
 mod binaries;
 pub mod kubernetes;
+mod pooler;
 mod server;
 
 use std::sync::OnceLock;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlstreams::database::{Database, Schema, migrate};
 use sqlx::{Connection, PgConnection, PgPool};
 
+pub use pooler::Pooler;
 pub use server::Server;
 
 static SERVER: OnceLock<Server> = OnceLock::new();

@@ -143,7 +143,7 @@ fn make_folder(account: Option<&Account>) -> PathBuf {
     folder
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("it has an address").port()
 }

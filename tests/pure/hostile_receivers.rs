@@ -82,7 +82,6 @@ fn handler(target: Target) -> HttpHandler {
         timeout: TIMEOUT,
         headers,
         origin: Origin {
-            stream_uid: Uuid::nil(),
             source: "/streams/payments".into(),
             group: "charge-cards".into(),
         },
@@ -93,6 +92,7 @@ fn handler(target: Target) -> HttpHandler {
 
 fn message() -> Message {
     Message::new(
+        Uuid::nil(),
         StoredMessage {
             id: MessageId(1),
             payload: br#"{"card": "content-of-the-message"}"#.to_vec(),
@@ -284,7 +284,6 @@ async fn a_url_with_such_an_address_is_refused_from_the_start() {
             timeout: TIMEOUT,
             headers: HeaderMap::new(),
             origin: Origin {
-                stream_uid: Uuid::nil(),
                 source: "/streams/payments".into(),
                 group: "charge-cards".into(),
             },

@@ -11,6 +11,7 @@ const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn headers_of(headers: Option<&str>, attempt: u32, fixed: HeaderMap) -> HeaderMap {
     let message = Message::new(
+        Uuid::nil(),
         StoredMessage {
             id: MessageId(3),
             payload: b"{}".to_vec(),
@@ -21,7 +22,6 @@ fn headers_of(headers: Option<&str>, attempt: u32, fixed: HeaderMap) -> HeaderMa
         attempt,
     );
     let origin = Origin {
-        stream_uid: Uuid::nil(),
         source: "/namespaces/shop/streams/payments".into(),
         group: "charge-cards".into(),
     };

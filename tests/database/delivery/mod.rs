@@ -1,6 +1,8 @@
 //! What a worker does.
 
+mod connections;
 mod history;
+mod large_messages;
 mod leases;
 mod outages;
 mod outcomes;

@@ -41,7 +41,7 @@ async fn a_later_success_removes_the_row_and_leaves_its_history() {
         }
     })
     .await;
-    let handler = receiver.handler(&stage.assignment("charge-cards").await);
+    let handler = receiver.handler();
     let id = stage.publish(r#"{"order": "order-101", "cents": 1250}"#).await;
     let worker = stage.worker_with(quick("charge-cards"), handler);
     stage
@@ -85,7 +85,7 @@ async fn a_later_success_removes_the_row_and_leaves_its_history() {
 async fn the_message_is_dead_after_the_initial_attempt_and_three_retries() {
     let stage = Stage::new(&["charge-cards"]).await;
     let receiver = Receiver::start(|_| async { answer(500, "card declined\n\"do not honour\" ✓") }).await;
-    let handler = receiver.handler(&stage.assignment("charge-cards").await);
+    let handler = receiver.handler();
     stage.publish("{}").await;
     let worker = stage.worker_with(quick("charge-cards"), handler);
     stage
@@ -143,7 +143,7 @@ async fn a_terminal_failure_is_dead_at_once() {
         }
     })
     .await;
-    let handler = receiver.handler(&stage.assignment("charge-cards").await);
+    let handler = receiver.handler();
     stage.publish(r#"{"how": "header"}"#).await;
     stage.publish(r#"{"how": "gone"}"#).await;
     let worker = stage.worker("charge-cards", handler);

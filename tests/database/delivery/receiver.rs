@@ -8,7 +8,6 @@ use axum::body::Bytes;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use reqwest::Url;
-use sqlstreams::database::instances::Assignment;
 use sqlstreams::delivery::handler::http::request::Origin;
 use sqlstreams::delivery::handler::http::{HttpHandler, HttpSettings, Target};
 use tokio::net::TcpListener;
@@ -67,13 +66,12 @@ impl Receiver {
     }
 
     /// A handler that sends here.
-    pub fn handler(&self, assignment: &Assignment) -> HttpHandler {
+    pub fn handler(&self) -> HttpHandler {
         HttpHandler::new(HttpSettings {
             target: Target::Service(self.url.clone()),
             timeout: std::time::Duration::from_secs(5),
             headers: HeaderMap::new(),
             origin: Origin {
-                stream_uid: assignment.stream_uid,
                 source: "/streams/payments".into(),
                 group: "charge-cards".into(),
             },

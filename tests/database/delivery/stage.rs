@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus_client::registry::Registry;
+use sqlstreams::database::connection::{Credentials, TlsMode};
 use sqlstreams::database::instances::{Assignment, Instance, Lookup};
 use sqlstreams::delivery::handler::Handler;
 use sqlstreams::delivery::link::Link;
@@ -13,7 +14,6 @@ use sqlstreams::delivery::metrics::Metrics;
 use sqlstreams::delivery::outcome::Outcome;
 use sqlstreams::delivery::retry::RetryPolicy;
 use sqlstreams::delivery::worker::{Worker, WorkerSettings};
-use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -161,11 +161,8 @@ impl Stage {
     pub fn worker_at(&self, url: &str, settings: WorkerSettings, handler: impl Handler) -> Running {
         let metrics = Metrics::new(&mut Registry::default());
         let mut database = self.database.installation();
-        database.pool = PgPoolOptions::new()
-            .max_connections(5)
-            .acquire_timeout(Duration::from_secs(5))
-            .connect_lazy(url)
-            .unwrap();
+        let credentials = Credentials::from_url(url).unwrap().tls(TlsMode::Disable, None);
+        database.pool = credentials.pool(5);
         let link = Arc::new(Link::new(database, None, metrics.clone()));
         let stop = CancellationToken::new();
         let worker = Worker::new(settings, Arc::clone(&link), handler, metrics);

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use rand::RngExt;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use uuid::Uuid;
 
 use crate::delivery::message::Message;
 
@@ -15,9 +14,6 @@ pub const DEFAULT_TYPE: &str = "io.sqlstreams.message";
 /// What all messages of a worker have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Uid of the stream, which tells a message apart from one with the same id in a stream that
-    /// was created anew.
-    pub stream_uid: Uuid,
     /// `ce-source`, such as `/namespaces/shop/streams/payments`.
     pub source: String,
     /// Name of the consumer group.
@@ -28,7 +24,7 @@ impl Origin {
     /// Writes the headers of the protocol, over whatever has the same names.
     pub fn write_headers(&self, message: &Message, headers: &mut HeaderMap) {
         let own = message.headers();
-        let id = event_id(self.stream_uid, message);
+        let id = message.event_id();
         let kind = own.get("ce-type").map_or(DEFAULT_TYPE, String::as_str);
         let trace = match own.get("traceparent") {
             Some(parent) if is_traceparent(parent) => parent.clone(),
@@ -45,13 +41,6 @@ impl Origin {
         set(headers, "sqlstreams-group", &self.group);
         set(headers, "traceparent", &trace);
     }
-}
-
-/// Tells a message apart from every other: an id alone can be given out twice after a failover.
-/// The same at every attempt.
-#[must_use]
-pub fn event_id(stream_uid: Uuid, message: &Message) -> String {
-    format!("{stream_uid}.{}.{}", message.id, message.created_at)
 }
 
 /// Whether a receiver would accept this `traceparent`
