@@ -225,6 +225,8 @@ BEGIN
     IF p_exceptions = '[]' THEN
         RETURN 0;
     END IF;
+    -- Only messages in flight have a claimed_by. It is compared in this way to keep the planner off
+    -- its index, of which it expects so little that it would read all of it for each message.
     EXECUTE format($sql$
         WITH o AS MATERIALIZED (
             SELECT * FROM jsonb_to_recordset($3) AS o (
@@ -232,7 +234,7 @@ BEGIN
         removed AS (
             DELETE FROM exception_queue_%1$s e USING o
             WHERE e.consumer_group_id = $1 AND e.message_id = o.message_id AND o.outcome = 'succeeded'
-              AND e.status = 'inflight' AND e.claimed_by = $2
+              AND e.claimed_by IS NOT DISTINCT FROM $2
             RETURNING e.message_id, e.run, e.prior_attempts + e.attempts + 1 AS attempt),
         changed AS (
             UPDATE exception_queue_%1$s e
@@ -246,7 +248,7 @@ BEGIN
                 updated_at = clock_timestamp()
             FROM o
             WHERE e.consumer_group_id = $1 AND e.message_id = o.message_id AND o.outcome <> 'succeeded'
-              AND e.status = 'inflight' AND e.claimed_by = $2
+              AND e.claimed_by IS NOT DISTINCT FROM $2
             RETURNING e.message_id, e.run, e.prior_attempts + e.attempts AS attempt),
         settled AS (SELECT * FROM removed UNION ALL SELECT * FROM changed),
         buried AS (
