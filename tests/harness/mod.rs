@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlstreams::database::{Database, Schema, migrate};
 use sqlx::{Connection, PgConnection, PgPool};
 
+#[allow(unused_imports)]
 pub use pooler::Pooler;
 pub use server::Server;
 
