@@ -4,7 +4,6 @@
 //! the settler records that. All of it is in memory and short; nothing waits while it holds the
 //! lock.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,9 +11,8 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::batch::Batch;
-use super::message::Message;
-use super::pace::Pace;
-use crate::database::claims::{Fate, Settled, Settlement, Verdict};
+use super::holdings::{Holdings, Place, Ticket};
+use crate::database::claims::{Settled, Settlement, Verdict};
 use crate::database::exceptions::DueException;
 use crate::database::instances::Claim;
 use crate::database::message_log::StoredMessage;
@@ -23,32 +21,9 @@ use crate::database::{ClaimId, MessageId};
 /// At most so many claims are held, lest a slow one make all settlements long.
 const MOST_BATCHES: usize = 256;
 
-/// A message handed to a slot.
-#[derive(Debug)]
-pub(super) struct Ticket {
-    pub(super) message: Message,
-    /// Attempts before this one, in this run.
-    pub(super) attempts: u32,
-    pub(super) place: Place,
-}
-
-/// Where the message of a [`Ticket`] comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// A claim.
-    Claim {
-        /// Number of the batch.
-        batch: u64,
-        /// Number of the message in it.
-        index: usize,
-    },
-    /// The exception queue.
-    Exception,
-}
-
 #[derive(Debug)]
 pub(super) struct Board {
-    state: Mutex<State>,
+    state: Mutex<Holdings>,
     concurrency: usize,
     work: Notify,
     /// Wakes the claimer: there may be room.
@@ -57,51 +32,10 @@ pub(super) struct Board {
     pub(super) outcomes: Notify,
 }
 
-#[derive(Debug)]
-struct State {
-    stream_uid: Uuid,
-    batches: BTreeMap<u64, Batch>,
-    last_batch: u64,
-    /// Batches with messages that nobody works on yet, in the order of claiming. Here is the place
-    /// to hold messages back whose key is being worked on.
-    fresh: VecDeque<u64>,
-    fresh_pending: usize,
-    due: VecDeque<(DueException, StoredMessage)>,
-    /// Exceptions whose outcome is not known yet.
-    held_exceptions: HashSet<MessageId>,
-    exception_outcomes: Vec<Verdict>,
-    unread: Vec<Claim>,
-    /// The claim whose messages are being read.
-    reading: Option<ClaimId>,
-    claiming: bool,
-    running: usize,
-    due_is_next: bool,
-    settling: bool,
-    closed: bool,
-    pace: Pace,
-}
-
 impl Board {
     pub(super) fn new(stream_uid: Uuid, concurrency: usize) -> Self {
         Self {
-            state: Mutex::new(State {
-                stream_uid,
-                batches: BTreeMap::new(),
-                last_batch: 0,
-                fresh: VecDeque::new(),
-                fresh_pending: 0,
-                due: VecDeque::new(),
-                held_exceptions: HashSet::new(),
-                exception_outcomes: Vec::new(),
-                unread: Vec::new(),
-                reading: None,
-                claiming: true,
-                running: 0,
-                due_is_next: false,
-                settling: false,
-                closed: false,
-                pace: Pace::new(concurrency),
-            }),
+            state: Mutex::new(Holdings::new(stream_uid, concurrency)),
             concurrency,
             work: Notify::new(),
             room: Notify::new(),
@@ -109,7 +43,7 @@ impl Board {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Holdings> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -346,61 +280,5 @@ impl Board {
     pub(super) fn is_settled(&self) -> bool {
         let state = self.lock();
         !state.settling && state.exception_outcomes.is_empty() && !state.batches.values().any(Batch::is_waiting)
-    }
-}
-
-impl State {
-    fn pending(&self) -> usize {
-        self.fresh_pending + self.due.len()
-    }
-
-    /// By turns a due message and a fresh one, where there are both.
-    fn take(&mut self) -> Option<Ticket> {
-        self.due_is_next = !self.due_is_next;
-        if self.due_is_next {
-            self.take_due().or_else(|| self.take_fresh())
-        } else {
-            self.take_fresh().or_else(|| self.take_due())
-        }
-    }
-
-    fn take_due(&mut self) -> Option<Ticket> {
-        let (exception, stored) = self.due.pop_front()?;
-        let count = |number: i32| u32::try_from(number).unwrap_or(0);
-        let attempts = count(exception.attempts);
-        Some(Ticket {
-            message: Message::new(self.stream_uid, stored, count(exception.prior_attempts) + attempts + 1),
-            attempts,
-            place: Place::Exception,
-        })
-    }
-
-    fn take_fresh(&mut self) -> Option<Ticket> {
-        let number = *self.fresh.front()?;
-        let batch = self.batches.get_mut(&number)?;
-        let (index, stored) = batch.take()?;
-        if batch.pending() == 0 {
-            self.fresh.pop_front();
-        }
-        self.fresh_pending = self.fresh_pending.saturating_sub(1);
-        Some(Ticket {
-            message: Message::new(self.stream_uid, stored, 1),
-            attempts: 0,
-            place: Place::Claim { batch: number, index },
-        })
-    }
-
-    fn release(&mut self, message: MessageId, delay: Duration) {
-        self.held_exceptions.remove(&message);
-        self.exception_outcomes.push(Verdict {
-            message,
-            fate: Fate::Released,
-            attempt: 0,
-            error: None,
-            fingerprint: None,
-            delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
-            duration_us: 0,
-            destination: None,
-        });
     }
 }

@@ -10,6 +10,7 @@ mod board;
 mod claimer;
 pub mod fingerprint;
 pub mod handler;
+mod holdings;
 mod lease;
 pub mod link;
 mod lost;

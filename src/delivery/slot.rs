@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
-use super::board::{Board, Place, Ticket};
+use super::board::Board;
 use super::fingerprint::fingerprint;
 use super::handler::Handler;
+use super::holdings::{Place, Ticket};
 use super::metrics::{AttemptOutcome, Metrics};
 use super::outcome::{ErrorText, Outcome};
 use super::retry::RetryPolicy;

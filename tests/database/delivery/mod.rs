@@ -1,6 +1,7 @@
 //! What a worker does.
 
 mod connections;
+mod draining;
 mod history;
 mod large_messages;
 mod leases;
