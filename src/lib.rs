@@ -9,6 +9,7 @@
 
 pub mod api;
 pub mod cli;
+pub mod consumer;
 pub mod controllers;
 pub mod database;
 pub mod delivery;

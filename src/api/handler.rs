@@ -7,13 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Duration;
 
-/// Who is given the messages: each is sent as an HTTP POST, with its payload as the body.
+/// Who is given the messages: an HTTP endpoint, a container beside the worker, or a program that
+/// is built on the sqlstreams library.
 ///
-/// An answer of 2xx means done, 410 or the header `sqlstreams-outcome: terminal` means dead at
-/// once, and all else, no answer included, means that it failed and is tried again.
+/// Over HTTP each message is a POST with its payload as the body. An answer of 2xx means done, 410
+/// or the header `sqlstreams-outcome: terminal` means dead at once, and all else, no answer
+/// included, means that it failed and is tried again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.http) != has(self.container)").message("handler needs exactly one of http and container"))]
+#[x_kube(validation = Rule::new("[has(self.http), has(self.container), has(self.sdk)].filter(x, x).size() == 1").message("handler needs exactly one of http, container and sdk"))]
 pub struct Handler {
     /// An HTTP endpoint: a Service of the namespace or a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,6 +23,10 @@ pub struct Handler {
     /// A container that runs beside the worker in its pod and is called over localhost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerHandler>,
+    /// A program that is built on the sqlstreams library and is the worker itself. It is told what
+    /// to do by variables of its environment whose names begin with SQLSTREAMS_.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sdk: Option<Program>,
     /// An attempt that takes longer has failed.
     #[serde(default = "default_timeout")]
     #[x_kube(validation = Rule::new("!self.matches('^(0+(ms|s|m|h|d))+$')").message("timeout must be longer than nothing"))]
@@ -92,6 +98,23 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerHandler {
+    /// What the container runs.
+    #[serde(flatten)]
+    pub program: Program,
+    /// Port on which the container listens, on all addresses or on localhost.
+    #[serde(default = "default_container_port")]
+    #[schemars(range(min = 1024, max = 65535))]
+    pub port: u16,
+    /// Path of the request.
+    #[serde(default = "default_path")]
+    #[schemars(length(min = 1, max = 1024), regex(pattern = "^/[^\\s#]*$"))]
+    pub path: String,
+}
+
+/// What a container of a handler runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Program {
     /// Image of the container.
     #[schemars(length(min = 1, max = 1024))]
     pub image: String,
@@ -115,14 +138,6 @@ pub struct ContainerHandler {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub env_from: Vec<EnvFromSource>,
-    /// Port on which the container listens, on all addresses or on localhost.
-    #[serde(default = "default_container_port")]
-    #[schemars(range(min = 1024, max = 65535))]
-    pub port: u16,
-    /// Path of the request.
-    #[serde(default = "default_path")]
-    #[schemars(length(min = 1, max = 1024), regex(pattern = "^/[^\\s#]*$"))]
-    pub path: String,
     /// Requests and limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,

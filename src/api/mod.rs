@@ -20,7 +20,7 @@ use kube::CustomResourceExt as _;
 pub use consumer_group::{ConsumerGroup, ConsumerGroupSpec, StartAt, StartFrom};
 pub use consumer_group_status::{ConsumerGroupStatus, RetryPolicyStatus};
 pub use duration::{Duration, DurationError};
-pub use handler::{ContainerHandler, Handler, Header, HttpHandler, ServiceTarget};
+pub use handler::{ContainerHandler, Handler, Header, HttpHandler, Program, ServiceTarget};
 pub use references::{Adoption, DeletionPolicy, ObjectReference, SecretKeyReference};
 pub use retry::{Jitter, Retry};
 pub use stream::{GroupSummary, Retention, Stream, StreamSpec, StreamStatus};

@@ -11,12 +11,15 @@ mod publish;
 mod retention;
 mod signals;
 mod worker;
+mod worker_arguments;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::telemetry::{self, LogArguments};
+
+pub(crate) use worker_arguments::WorkerArguments;
 
 /// Message streams in plain Postgres, managed as Kubernetes resources.
 #[derive(Debug, Parser)]
@@ -45,7 +48,7 @@ enum Command {
 }
 
 /// What a subcommand that failed says, in one line.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the command line of the process.
 #[must_use]
@@ -71,7 +74,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs a subcommand that waits for others.
-fn block_on(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+pub(crate) fn block_on(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?

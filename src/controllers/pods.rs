@@ -88,13 +88,7 @@ pub(super) fn own_container(name: &str, image: &Image, arguments: Vec<String>, m
         name: name.into(),
         image: Some(image.reference.clone()),
         image_pull_policy: image.pull_policy.clone(),
-        // Kubernetes would replace $(NAME) by a variable.
-        args: Some(
-            arguments
-                .into_iter()
-                .map(|argument| argument.replace("$(", "$$("))
-                .collect(),
-        ),
+        args: Some(arguments.iter().map(|argument| literal(argument)).collect()),
         volume_mounts: Some(mounts),
         security_context: Some(SecurityContext {
             run_as_user: Some(USER),
@@ -104,6 +98,11 @@ pub(super) fn own_container(name: &str, image: &Image, arguments: Vec<String>, m
         }),
         ..Container::default()
     }
+}
+
+/// `text` so that Kubernetes, which replaces $(NAME) in arguments and variables, leaves it as it is.
+pub(super) fn literal(text: &str) -> String {
+    text.replace("$(", "$$(")
 }
 
 /// What the restricted level of Pod Security asks of a container.

@@ -55,6 +55,14 @@ impl Message {
         format!("{}.{}.{}", self.stream_uid, self.id, self.created_at)
     }
 
+    /// The payload as a type of one's own.
+    ///
+    /// # Errors
+    /// When the payload is not of that form. The text says where, and can quote a value of it.
+    pub fn json<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.payload)
+    }
+
     /// The headers whose values are texts. Read anew at each call.
     #[must_use]
     pub fn headers(&self) -> BTreeMap<String, String> {

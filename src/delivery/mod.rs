@@ -18,6 +18,7 @@ pub mod message;
 pub mod metrics;
 pub mod outcome;
 mod pace;
+mod panics;
 pub mod retry;
 mod session;
 mod settler;

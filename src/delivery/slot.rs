@@ -1,11 +1,7 @@
 //! Runs handlers: each slot one message after the other.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use futures::FutureExt;
 
 use super::board::Board;
 use super::fingerprint::fingerprint;
@@ -13,6 +9,7 @@ use super::handler::Handler;
 use super::holdings::{Place, Ticket};
 use super::metrics::{AttemptOutcome, Metrics};
 use super::outcome::{ErrorText, Outcome};
+use super::panics;
 use super::retry::RetryPolicy;
 use crate::database::claims::{Fate, Verdict};
 
@@ -59,10 +56,8 @@ impl<H: Handler> Shop<H> {
         } = ticket;
         let (id, attempt) = (message.id, message.attempt);
         let started = Instant::now();
-        let outcome = AssertUnwindSafe(self.handler.handle(message))
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|panic| Outcome::retry(describe_panic(panic.as_ref())));
+        let handled = panics::catch(self.handler.handle(message)).await;
+        let outcome = handled.unwrap_or_else(Outcome::retry);
         let took = started.elapsed();
         drop(working);
         let fate = self.fate(&outcome, attempts + 1);
@@ -119,16 +114,5 @@ fn into_label(fate: Fate) -> AttemptOutcome {
         Fate::Failed => AttemptOutcome::Failed,
         Fate::Exhausted => AttemptOutcome::Exhausted,
         Fate::Terminal => AttemptOutcome::Terminal,
-    }
-}
-
-fn describe_panic(panic: &(dyn Any + Send)) -> String {
-    let value = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    match value {
-        Some(value) => format!("the handler panicked: {value}"),
-        None => "the handler panicked".into(),
     }
 }

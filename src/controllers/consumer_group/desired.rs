@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, PodSpec, PodTemplateSpec,
-    Probe, ServiceAccount,
+    Probe, ServiceAccount, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -13,7 +13,7 @@ use kube::{Resource, ResourceExt};
 
 use super::validate::{Valid, WORKER_PORT};
 use crate::api::{
-    ConsumerGroup, ContainerHandler, Duration, Handler, HttpHandler, ServiceTarget, Stream, StreamDatabase,
+    ConsumerGroup, ContainerHandler, Duration, Handler, HttpHandler, Program, ServiceTarget, Stream, StreamDatabase,
     WorkerSettings,
 };
 use crate::controllers::context::Image;
@@ -134,24 +134,30 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
     let access = pods::database_access(database, &secret.name);
     let grace = grace_period.unwrap_or(DEFAULT_GRACE);
 
-    let mut arguments = vec!["worker".to_owned()];
-    arguments.extend(access.arguments);
+    let mut arguments = access.arguments;
     arguments.push(format!("--stream={}", stream.stream_name()));
     arguments.push(format!("--group={}", group.group_name()));
-    arguments.push(format!(
-        "--source=/namespaces/{}/streams/{}",
+    let source = format!(
+        "/namespaces/{}/streams/{}",
         group.namespace().unwrap_or_default(),
         stream.name_any()
-    ));
-    arguments.extend(handler_arguments(&group.spec.handler));
+    );
+    arguments.extend(handler_arguments(&group.spec.handler, &source));
     arguments.push(format!("--concurrency={}", group.spec.concurrency));
     arguments.extend(retry_arguments(valid));
     arguments.push(format!("--lease={}", lease.unwrap_or(DEFAULT_LEASE)));
     arguments.push(format!("--grace-period={grace}"));
     arguments.push(format!("--connections={}", connections.unwrap_or(DEFAULT_CONNECTIONS)));
 
+    let own = match &group.spec.handler.sdk {
+        Some(program) => sdk_container(program.clone(), arguments, access.mounts),
+        None => {
+            arguments.insert(0, "worker".into());
+            pods::own_container("worker", image, arguments, access.mounts)
+        }
+    };
     let mut containers = vec![Container {
-        env: Some(vec![pod_name()]),
+        env: Some(own.env.into_iter().flatten().chain([pod_name()]).collect()),
         ports: Some(vec![ContainerPort {
             name: Some("http".into()),
             container_port: i32::from(WORKER_PORT),
@@ -159,8 +165,8 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
         }]),
         liveness_probe: Some(probe("/healthz", 10, 3)),
         readiness_probe: Some(probe("/readyz", 2, 2)),
-        resources,
-        ..pods::own_container("worker", image, arguments, access.mounts)
+        resources: resources.or(own.resources),
+        ..own
     }];
     containers.extend(group.spec.handler.container.clone().map(handler_container));
 
@@ -192,13 +198,17 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
     }
 }
 
-fn handler_arguments(handler: &Handler) -> Vec<String> {
+fn handler_arguments(handler: &Handler, source: &str) -> Vec<String> {
     let Handler {
         http,
         container,
+        sdk,
         timeout,
     } = handler;
     let mut arguments = vec![format!("--handler-timeout={timeout}")];
+    if sdk.is_none() {
+        arguments.push(format!("--source={source}"));
+    }
     if let Some(HttpHandler { url, service, headers }) = http {
         if let Some(url) = url {
             arguments.push(format!("--handler-url={url}"));
@@ -237,30 +247,63 @@ fn retry_arguments(valid: &Valid) -> [String; 5] {
 }
 
 fn handler_container(handler: ContainerHandler) -> Container {
-    let ContainerHandler {
+    let ContainerHandler { program, port, path: _ } = handler;
+    Container {
+        ports: Some(vec![ContainerPort {
+            container_port: i32::from(port),
+            ..ContainerPort::default()
+        }]),
+        ..program_container("handler", program)
+    }
+}
+
+/// The program is the worker. What a worker of the operator's own is told by arguments, it is told
+/// by variables, so that its own arguments stay its own.
+fn sdk_container(program: Program, arguments: Vec<String>, mounts: Vec<VolumeMount>) -> Container {
+    let container = program_container("worker", program);
+    Container {
+        env: Some(
+            container
+                .env
+                .into_iter()
+                .flatten()
+                .chain(arguments.iter().filter_map(|it| variable(it)))
+                .collect(),
+        ),
+        volume_mounts: Some(container.volume_mounts.into_iter().flatten().chain(mounts).collect()),
+        ..container
+    }
+}
+
+/// `--max-retries=3` as `SQLSTREAMS_MAX_RETRIES`, which every flag of a worker can be given as.
+fn variable(argument: &str) -> Option<EnvVar> {
+    let (name, value) = argument.strip_prefix("--")?.split_once('=')?;
+    Some(EnvVar {
+        name: format!("SQLSTREAMS_{}", name.to_uppercase().replace('-', "_")),
+        value: Some(pods::literal(value)),
+        value_from: None,
+    })
+}
+
+fn program_container(name: &str, program: Program) -> Container {
+    let Program {
         image,
         image_pull_policy,
         command,
         args,
         env,
         env_from,
-        port,
-        path: _,
         resources,
         volume_mounts,
-    } = handler;
+    } = program;
     Container {
-        name: "handler".into(),
+        name: name.into(),
         image: Some(image),
         image_pull_policy,
         command: some(command),
         args: some(args),
         env: some(env),
         env_from: some(env_from),
-        ports: Some(vec![ContainerPort {
-            container_port: i32::from(port),
-            ..ContainerPort::default()
-        }]),
         resources,
         volume_mounts: some(volume_mounts),
         security_context: Some(pods::restricted_container()),

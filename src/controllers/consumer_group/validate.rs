@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::api::{ConsumerGroup, ConsumerGroupSpec, Handler, Retry, StartAt, StartFrom, Stream};
+use crate::api::{
+    ConsumerGroup, ConsumerGroupSpec, Handler, Program, Retry, StartAt, StartFrom, Stream, WorkerSettings,
+};
 use crate::controllers::context::take_over_from;
 use crate::controllers::error::Problem;
 use crate::database::groups::{GroupRequest, StartPosition};
@@ -52,21 +54,7 @@ pub(super) fn validate(resource: &ConsumerGroup, stream: &Stream, owner: Owner) 
         adoption,
     } = &resource.spec;
     let retry = retry_policy(handler, retry, stream.spec.retry.as_ref())?;
-    if let Some(container) = &handler.container {
-        if container.port == WORKER_PORT {
-            return Err(Problem::invalid(format!(
-                "spec.handler.container.port must not be {WORKER_PORT}, on which the worker in the same pod listens"
-            )));
-        }
-        for mount in &container.volume_mounts {
-            if !worker.volumes.iter().any(|volume| volume.name == mount.name) {
-                return Err(Problem::invalid(format!(
-                    "spec.handler.container.volumeMounts names the volume {}, which is not in spec.worker.volumes",
-                    mount.name
-                )));
-            }
-        }
-    }
+    check_handler(handler, worker)?;
     let settings = json!({
         "replicas": replicas,
         "concurrency": concurrency,
@@ -85,6 +73,55 @@ pub(super) fn validate(resource: &ConsumerGroup, stream: &Stream, owner: Owner) 
         },
         retry,
     })
+}
+
+fn check_handler(handler: &Handler, worker: &WorkerSettings) -> Result<(), Problem> {
+    let Handler {
+        http: _,
+        container,
+        sdk,
+        timeout: _,
+    } = handler;
+    if container
+        .as_ref()
+        .is_some_and(|container| container.port == WORKER_PORT)
+    {
+        return Err(Problem::invalid(format!(
+            "spec.handler.container.port must not be {WORKER_PORT}, on which the worker in the same pod listens"
+        )));
+    }
+    if let Some(container) = container {
+        check_mounts("container", &container.program, worker)?;
+    }
+    if let Some(program) = sdk {
+        check_mounts("sdk", program, worker)?;
+        if let Some(variable) = program.env.iter().find(|variable| is_own(&variable.name)) {
+            return Err(Problem::invalid(format!(
+                "spec.handler.sdk.env sets {}, which the operator sets itself from the fields of this resource",
+                variable.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the operator tells a worker something by this variable; what is logged is not its affair.
+fn is_own(variable: &str) -> bool {
+    variable.starts_with("SQLSTREAMS_") && !variable.starts_with("SQLSTREAMS_LOG")
+}
+
+fn check_mounts(kind: &str, program: &Program, worker: &WorkerSettings) -> Result<(), Problem> {
+    match program
+        .volume_mounts
+        .iter()
+        .find(|mount| !worker.volumes.iter().any(|volume| volume.name == mount.name))
+    {
+        Some(mount) => Err(Problem::invalid(format!(
+            "spec.handler.{kind}.volumeMounts names the volume {}, which is not in spec.worker.volumes",
+            mount.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn start_position(start: &StartFrom) -> StartPosition {
