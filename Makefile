@@ -59,6 +59,7 @@ test-charts: ## what the charts render to (helm)
 	cargo test --locked --test charts
 
 test-database: ## on a throw-away Postgres (installed binaries)
+	cargo build --locked --example native-worker
 	cargo test --locked --test database
 
 test-apiserver: ## against a real API server, built where it is missing

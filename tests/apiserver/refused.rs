@@ -51,10 +51,13 @@ async fn what_makes_no_sense_is_refused_with_a_readable_message() {
             stream("orders", json!({"deletionPolicy": "Maybe"})),
             "spec.deletionPolicy",
         ),
-        (handler(json!({})), "handler needs exactly one of http and container"),
+        (
+            handler(json!({})),
+            "handler needs exactly one of http, container and sdk",
+        ),
         (
             handler(json!({"http": service, "container": {"image": "x"}})),
-            "handler needs exactly one of http and container",
+            "handler needs exactly one of http, container and sdk",
         ),
         (
             handler(json!({"http": {}})),

@@ -114,6 +114,19 @@ fn every_setting_of_the_workers_reaches_the_pods() {
 }
 
 #[test]
+fn a_program_built_on_the_library_is_the_worker_and_is_told_by_variables() {
+    let group = group(json!({
+        "streamRef": {"name": "payments.requested"}, "retry": {"maxRetries": 5}, "handler": {"timeout": "5s", "sdk": {
+            "image": "shop/cards:1", "args": ["--fast"], "env": [{"name": "SQLSTREAMS_LOG", "value": "debug"}],
+            "resources": {"limits": {"memory": "64Mi"}},
+        }},
+    }));
+    let (account, deployment) = rendered(&group, &database(json!({"secretRef": {"name": "app"}})));
+    assert!(account.is_some());
+    assert_yaml_snapshot!(deployment);
+}
+
+#[test]
 fn a_suspended_group_asks_for_no_workers() {
     let mut group = group(service());
     group.spec.suspend = true;
@@ -167,6 +180,10 @@ fn what_makes_no_sense_is_refused_by_field() {
         (
             json!({"handler": {"container": {"image": "x", "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}}}),
             "names the volume tmp, which is not in spec.worker.volumes",
+        ),
+        (
+            json!({"handler": {"sdk": {"image": "x", "env": [{"name": "SQLSTREAMS_GROUP", "value": "other"}]}}}),
+            "spec.handler.sdk.env sets SQLSTREAMS_GROUP",
         ),
     ];
     for (change, expected) in cases {

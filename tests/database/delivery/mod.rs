@@ -5,6 +5,7 @@ mod draining;
 mod history;
 mod large_messages;
 mod leases;
+mod native;
 mod outages;
 mod outcomes;
 mod processes;

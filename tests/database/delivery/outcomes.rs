@@ -198,7 +198,7 @@ async fn a_panic_of_a_handler_is_a_failure_with_its_value() {
         .scalar("SELECT last_error FROM sqlstreams.exception_queue_1")
         .await;
     assert!(
-        error.starts_with("the handler panicked: ") && error.contains("no second message, please"),
+        error.starts_with("the handler panicked at ") && error.contains("no second message, please"),
         "{error}"
     );
     assert!(handled.load(Ordering::Relaxed) >= 3);
