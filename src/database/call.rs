@@ -29,10 +29,13 @@ impl CallError {
             Self::Failed(fault) | Self::Unknown(fault) => fault,
         }
     }
+}
 
-    fn into_fault(self) -> DatabaseError {
-        match self {
-            Self::Failed(fault) | Self::Unknown(fault) => fault,
+/// For calls that do no harm when they are made twice.
+impl From<CallError> for DatabaseError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Failed(fault) | CallError::Unknown(fault) => fault,
         }
     }
 }
@@ -74,9 +77,9 @@ impl Database {
         limit: Duration,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, DatabaseError> {
-        let mut call = self.call(limit).await.map_err(CallError::into_fault)?;
-        let rows = call.rows(query).await.map_err(CallError::into_fault)?;
-        call.commit().await.map_err(CallError::into_fault)?;
+        let mut call = self.call(limit).await?;
+        let rows = call.rows(query).await?;
+        call.commit().await?;
         Ok(rows)
     }
 

@@ -1,10 +1,11 @@
 //! Consumer groups as rows: provisioned, released, dropped.
 
-use sqlx::{FromRow, Postgres, Transaction};
+use sqlx::{FromRow, Row};
 use uuid::Uuid;
 
+use super::call::Call;
 use super::ownership::{Owner, OwnerColumns, may_own};
-use super::streams::ProvisionError;
+use super::streams::{LIMIT, ProvisionError};
 use super::{Database, DatabaseError, GroupId, MessageId, StreamId};
 use crate::api::Adoption;
 
@@ -53,10 +54,10 @@ impl Database {
     /// # Errors
     /// See [`ProvisionError`]; nothing is changed then.
     pub async fn provision_group(&self, request: &GroupRequest) -> Result<GroupId, ProvisionError> {
-        let mut transaction = self.begin().await?;
-        let row = match self.lock_group(&mut transaction, request.stream, &request.name).await? {
+        let mut call = self.call(LIMIT).await?;
+        let row = match self.lock_group(&mut call, request.stream, &request.name).await? {
             Some(row) => row,
-            None => self.insert_group(&mut transaction, request).await?,
+            None => self.insert_group(&mut call, request).await?,
         };
         may_own(
             row.owner.owner().as_ref(),
@@ -64,19 +65,20 @@ impl Database {
             request.adoption,
             request.take_over_from,
         )?;
-        sqlx::query(self.schema.sql(
-            "UPDATE {schema}.consumer_group_config \
+        call.rows(
+            sqlx::query(self.schema.sql(
+                "UPDATE {schema}.consumer_group_config \
              SET owner_uid = $2, owner_ref = $3, cluster_id = $4, settings = $5 \
              WHERE id = $1 AND (owner_uid, owner_ref, cluster_id, settings) IS DISTINCT FROM ($2, $3, $4, $5)",
-        ))
-        .bind(row.id)
-        .bind(request.owner.uid)
-        .bind(&request.owner.reference)
-        .bind(&request.owner.cluster_id)
-        .bind(&request.settings)
-        .execute(&mut *transaction)
+            ))
+            .bind(row.id)
+            .bind(request.owner.uid)
+            .bind(&request.owner.reference)
+            .bind(&request.owner.cluster_id)
+            .bind(&request.settings),
+        )
         .await?;
-        transaction.commit().await?;
+        call.commit().await?;
         Ok(row.id)
     }
 
@@ -85,19 +87,20 @@ impl Database {
     /// # Errors
     /// When the database does not answer.
     pub async fn release_group(&self, stream: &str, name: &str, owner: &Owner) -> Result<(), DatabaseError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query(self.schema.sql(
-            "UPDATE {schema}.consumer_group_config g SET owner_uid = NULL, owner_ref = NULL, cluster_id = NULL \
+        let mut call = self.call(LIMIT).await?;
+        call.rows(
+            sqlx::query(self.schema.sql(
+                "UPDATE {schema}.consumer_group_config g SET owner_uid = NULL, owner_ref = NULL, cluster_id = NULL \
              FROM {schema}.stream_config s \
              WHERE s.id = g.stream_id AND s.name = $1 AND g.name = $2 AND g.owner_uid = $3 AND g.cluster_id = $4",
-        ))
-        .bind(stream)
-        .bind(name)
-        .bind(owner.uid)
-        .bind(&owner.cluster_id)
-        .execute(&mut *transaction)
+            ))
+            .bind(stream)
+            .bind(name)
+            .bind(owner.uid)
+            .bind(&owner.cluster_id),
+        )
         .await?;
-        transaction.commit().await?;
+        call.commit().await?;
         Ok(())
     }
 
@@ -107,45 +110,45 @@ impl Database {
     /// # Errors
     /// When the database does not answer.
     pub async fn drop_group(&self, stream: &str, name: &str, owner: &Owner) -> Result<(), DatabaseError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query(self.schema.sql(
-            "SELECT {schema}.drop_group_rows(g.id) FROM ( \
+        let mut call = self.call(LIMIT).await?;
+        call.rows(
+            sqlx::query(self.schema.sql(
+                "SELECT {schema}.drop_group_rows(g.id) FROM ( \
                  SELECT g.id FROM {schema}.consumer_group_config g JOIN {schema}.stream_config s ON s.id = g.stream_id \
                  WHERE s.name = $1 AND g.name = $2 AND g.owner_uid = $3 AND g.cluster_id = $4 FOR UPDATE OF g) AS g",
-        ))
-        .bind(stream)
-        .bind(name)
-        .bind(owner.uid)
-        .bind(&owner.cluster_id)
-        .execute(&mut *transaction)
+            ))
+            .bind(stream)
+            .bind(name)
+            .bind(owner.uid)
+            .bind(&owner.cluster_id),
+        )
         .await?;
-        transaction.commit().await?;
+        call.commit().await?;
         Ok(())
     }
 
     async fn lock_group(
         &self,
-        transaction: &mut Transaction<'static, Postgres>,
+        call: &mut Call,
         stream: StreamId,
         name: &str,
     ) -> Result<Option<GroupRow>, DatabaseError> {
-        Ok(sqlx::query_as(self.schema.sql(
-            "SELECT id, owner_uid, owner_ref, cluster_id \
+        let rows = call
+            .rows(
+                sqlx::query(self.schema.sql(
+                    "SELECT id, owner_uid, owner_ref, cluster_id \
              FROM {schema}.consumer_group_config WHERE stream_id = $1 AND name = $2 FOR NO KEY UPDATE",
-        ))
-        .bind(stream)
-        .bind(name)
-        .fetch_optional(&mut **transaction)
-        .await?)
+                ))
+                .bind(stream)
+                .bind(name),
+            )
+            .await?;
+        Ok(rows.first().map(FromRow::from_row).transpose()?)
     }
 
-    async fn insert_group(
-        &self,
-        transaction: &mut Transaction<'static, Postgres>,
-        request: &GroupRequest,
-    ) -> Result<GroupRow, DatabaseError> {
-        let position = self.start_position(transaction, request.stream, request.start).await?;
-        sqlx::query(self.schema.sql(
+    async fn insert_group(&self, call: &mut Call, request: &GroupRequest) -> Result<GroupRow, DatabaseError> {
+        let position = self.start_position(call, request.stream, request.start).await?;
+        call.rows(sqlx::query(self.schema.sql(
             "INSERT INTO {schema}.consumer_group_config (stream_id, name, owner_uid, owner_ref, cluster_id, start_position) \
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (stream_id, name) DO NOTHING",
         ))
@@ -154,17 +157,15 @@ impl Database {
         .bind(request.owner.uid)
         .bind(&request.owner.reference)
         .bind(&request.owner.cluster_id)
-        .bind(position)
-        .execute(&mut **transaction)
-        .await?;
-        let row = self.lock_group(transaction, request.stream, &request.name).await?;
+        .bind(position)).await?;
+        let row = self.lock_group(call, request.stream, &request.name).await?;
         row.ok_or_else(|| DatabaseError::Retry("the group was dropped meanwhile".into()))
     }
 
     /// The id after which a new group starts.
     async fn start_position(
         &self,
-        transaction: &mut Transaction<'static, Postgres>,
+        call: &mut Call,
         stream: StreamId,
         start: StartPosition,
     ) -> Result<i64, DatabaseError> {
@@ -173,22 +174,21 @@ impl Database {
             StartPosition::Message(id) => return Ok((id.0 - 1).max(0)),
             StartPosition::Latest => None,
             StartPosition::Time(micros) => {
-                sqlx::query_scalar(self.schema.stream_sql(
+                let sql = self.schema.stream_sql(
                     stream,
                     "SELECT id - 1 FROM {schema}.message_log_{stream} \
                      WHERE created_at >= to_timestamp($1::float8 / 1000000) ORDER BY id LIMIT 1",
-                ))
-                .bind(micros)
-                .fetch_optional(&mut **transaction)
-                .await?
+                );
+                let rows = call.rows(sqlx::query(sql).bind(micros)).await?;
+                rows.first().map(|row| row.try_get(0)).transpose()?
             }
         };
         match after {
             Some(position) => Ok(position),
-            None => Ok(sqlx::query_scalar(self.schema.sql("SELECT {schema}.last_drawn_id($1)"))
-                .bind(stream)
-                .fetch_one(&mut **transaction)
-                .await?),
+            None => {
+                let sql = self.schema.sql("SELECT {schema}.last_drawn_id($1)");
+                Ok(call.row(sqlx::query(sql).bind(stream)).await?.try_get(0)?)
+            }
         }
     }
 }

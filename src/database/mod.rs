@@ -29,7 +29,7 @@ pub use error::DatabaseError;
 pub use ids::{ClaimId, GroupId, MessageId, StreamId};
 pub use schema::Schema;
 
-use sqlx::{PgPool, Postgres, Transaction};
+use sqlx::PgPool;
 
 /// One installation: a schema, and connections to the database that holds it.
 #[derive(Clone, Debug)]
@@ -38,14 +38,4 @@ pub struct Database {
     pub pool: PgPool,
     /// The schema that holds the installation.
     pub schema: Schema,
-}
-
-impl Database {
-    /// Opens a transaction.
-    ///
-    /// # Errors
-    /// When no connection is to be had.
-    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Postgres>, DatabaseError> {
-        Ok(self.pool.begin().await?)
-    }
 }

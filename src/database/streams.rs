@@ -1,12 +1,18 @@
 //! Streams as rows and tables: provisioned, released, dropped.
 
-use sqlx::{FromRow, Postgres, Row, Transaction};
+use std::time::Duration;
+
+use sqlx::{FromRow, Row};
 use thiserror::Error;
 use uuid::Uuid;
 
+use super::call::{Call, CallError};
 use super::ownership::{NotOwned, Owner, OwnerColumns, may_own};
 use super::{Database, DatabaseError, StreamId};
 use crate::api::Adoption;
+
+/// How long one step of provisioning may take.
+pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
 /// What a Stream resource asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +63,8 @@ pub enum ProvisionError {
     },
 }
 
-impl From<sqlx::Error> for ProvisionError {
-    fn from(error: sqlx::Error) -> Self {
+impl From<CallError> for ProvisionError {
+    fn from(error: CallError) -> Self {
         Self::Database(error.into())
     }
 }
@@ -80,10 +86,10 @@ impl Database {
     /// # Errors
     /// See [`ProvisionError`]; nothing is changed then.
     pub async fn provision_stream(&self, request: &StreamRequest) -> Result<ProvisionedStream, ProvisionError> {
-        let mut transaction = self.begin().await?;
-        let row = match self.lock_stream(&mut transaction, &request.name).await? {
+        let mut call = self.call(LIMIT).await?;
+        let row = match self.lock_stream(&mut call, &request.name).await? {
             Some(row) => row,
-            None => self.insert_stream(&mut transaction, request).await?,
+            None => self.insert_stream(&mut call, request).await?,
         };
         may_own(
             row.owner.owner().as_ref(),
@@ -96,27 +102,26 @@ impl Database {
                 found: row.partition_size,
             });
         }
-        sqlx::query(self.schema.sql(
-            "UPDATE {schema}.stream_config \
+        call.rows(
+            sqlx::query(self.schema.sql(
+                "UPDATE {schema}.stream_config \
              SET owner_uid = $2, owner_ref = $3, cluster_id = $4, \
                  retention_ttl_seconds = $5, drop_unconsumed = $6, idempotency_key_ttl_seconds = $7 \
              WHERE id = $1 AND (owner_uid, owner_ref, cluster_id, retention_ttl_seconds, drop_unconsumed, \
                  idempotency_key_ttl_seconds) IS DISTINCT FROM ($2, $3, $4, $5, $6, $7)",
-        ))
-        .bind(row.id)
-        .bind(request.owner.uid)
-        .bind(&request.owner.reference)
-        .bind(&request.owner.cluster_id)
-        .bind(request.retention_ttl_seconds)
-        .bind(request.drop_unconsumed)
-        .bind(request.idempotency_key_ttl_seconds)
-        .execute(&mut *transaction)
-        .await?;
-        sqlx::query(self.schema.sql("SELECT {schema}.create_stream_tables($1)"))
+            ))
             .bind(row.id)
-            .execute(&mut *transaction)
+            .bind(request.owner.uid)
+            .bind(&request.owner.reference)
+            .bind(&request.owner.cluster_id)
+            .bind(request.retention_ttl_seconds)
+            .bind(request.drop_unconsumed)
+            .bind(request.idempotency_key_ttl_seconds),
+        )
+        .await?;
+        call.rows(sqlx::query(self.schema.sql("SELECT {schema}.create_stream_tables($1)")).bind(row.id))
             .await?;
-        transaction.commit().await?;
+        call.commit().await?;
         Ok(ProvisionedStream {
             id: row.id,
             uid: row.uid,
@@ -129,16 +134,19 @@ impl Database {
     /// # Errors
     /// When the database does not answer.
     pub async fn owned_stream(&self, name: &str, owner_uid: Uuid) -> Result<Option<StreamId>, DatabaseError> {
-        let mut transaction = self.begin().await?;
-        let id = sqlx::query_scalar(
-            self.schema
-                .sql("SELECT id FROM {schema}.stream_config WHERE name = $1 AND owner_uid = $2"),
-        )
-        .bind(name)
-        .bind(owner_uid)
-        .fetch_optional(&mut *transaction)
-        .await?;
-        transaction.commit().await?;
+        let mut call = self.call(LIMIT).await?;
+        let rows = call
+            .rows(
+                sqlx::query(
+                    self.schema
+                        .sql("SELECT id FROM {schema}.stream_config WHERE name = $1 AND owner_uid = $2"),
+                )
+                .bind(name)
+                .bind(owner_uid),
+            )
+            .await?;
+        let id = rows.first().map(|row| row.try_get(0)).transpose()?;
+        call.commit().await?;
         Ok(id)
     }
 
@@ -147,17 +155,18 @@ impl Database {
     /// # Errors
     /// When the database does not answer.
     pub async fn release_stream(&self, name: &str, owner: &Owner) -> Result<(), DatabaseError> {
-        let mut transaction = self.begin().await?;
-        sqlx::query(self.schema.sql(
-            "UPDATE {schema}.stream_config SET owner_uid = NULL, owner_ref = NULL, cluster_id = NULL \
+        let mut call = self.call(LIMIT).await?;
+        call.rows(
+            sqlx::query(self.schema.sql(
+                "UPDATE {schema}.stream_config SET owner_uid = NULL, owner_ref = NULL, cluster_id = NULL \
              WHERE name = $1 AND owner_uid = $2 AND cluster_id = $3",
-        ))
-        .bind(name)
-        .bind(owner.uid)
-        .bind(&owner.cluster_id)
-        .execute(&mut *transaction)
+            ))
+            .bind(name)
+            .bind(owner.uid)
+            .bind(&owner.cluster_id),
+        )
         .await?;
-        transaction.commit().await?;
+        call.commit().await?;
         Ok(())
     }
 
@@ -167,21 +176,19 @@ impl Database {
     /// # Errors
     /// When the database does not answer.
     pub async fn drop_stream(&self, name: &str, owner: &Owner) -> Result<(), DatabaseError> {
-        let mut transaction = self.begin().await?;
-        if let Some(row) = self.lock_stream(&mut transaction, name).await? {
+        let mut call = self.call(LIMIT).await?;
+        if let Some(row) = self.lock_stream(&mut call, name).await? {
             let id = row.id;
             if row
                 .owner
                 .owner()
                 .is_some_and(|current| current.uid == owner.uid && current.cluster_id == owner.cluster_id)
             {
-                sqlx::query(self.schema.sql("SELECT {schema}.drop_stream_tables($1)"))
-                    .bind(id)
-                    .execute(&mut *transaction)
+                call.rows(sqlx::query(self.schema.sql("SELECT {schema}.drop_stream_tables($1)")).bind(id))
                     .await?;
             }
         }
-        transaction.commit().await?;
+        call.commit().await?;
         Ok(())
     }
 
@@ -190,47 +197,38 @@ impl Database {
     /// # Errors
     /// When the database does not answer.
     pub async fn count_streams(&self) -> Result<i64, DatabaseError> {
-        let mut transaction = self.begin().await?;
-        let count = sqlx::query(self.schema.sql("SELECT count(*) FROM {schema}.stream_config"))
-            .fetch_one(&mut *transaction)
-            .await?
-            .get(0);
-        transaction.commit().await?;
-        Ok(count)
+        let query = sqlx::query(self.schema.sql("SELECT count(*) FROM {schema}.stream_config"));
+        Ok(self.ask_one(LIMIT, query).await?.try_get(0)?)
     }
 
-    async fn lock_stream(
-        &self,
-        transaction: &mut Transaction<'static, Postgres>,
-        name: &str,
-    ) -> Result<Option<StreamRow>, DatabaseError> {
-        Ok(sqlx::query_as(self.schema.sql(
-            "SELECT id, uid, partition_size, retention_report, owner_uid, owner_ref, cluster_id \
+    async fn lock_stream(&self, call: &mut Call, name: &str) -> Result<Option<StreamRow>, DatabaseError> {
+        let rows = call
+            .rows(
+                sqlx::query(self.schema.sql(
+                    "SELECT id, uid, partition_size, retention_report, owner_uid, owner_ref, cluster_id \
              FROM {schema}.stream_config WHERE name = $1 FOR NO KEY UPDATE",
-        ))
-        .bind(name)
-        .fetch_optional(&mut **transaction)
-        .await?)
+                ))
+                .bind(name),
+            )
+            .await?;
+        Ok(rows.first().map(FromRow::from_row).transpose()?)
     }
 
     /// Inserts the row, owned by the request; where another was faster, the row of that one.
-    async fn insert_stream(
-        &self,
-        transaction: &mut Transaction<'static, Postgres>,
-        request: &StreamRequest,
-    ) -> Result<StreamRow, DatabaseError> {
-        sqlx::query(self.schema.sql(
-            "INSERT INTO {schema}.stream_config (name, owner_uid, owner_ref, cluster_id, partition_size) \
+    async fn insert_stream(&self, call: &mut Call, request: &StreamRequest) -> Result<StreamRow, DatabaseError> {
+        call.rows(
+            sqlx::query(self.schema.sql(
+                "INSERT INTO {schema}.stream_config (name, owner_uid, owner_ref, cluster_id, partition_size) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING",
-        ))
-        .bind(&request.name)
-        .bind(request.owner.uid)
-        .bind(&request.owner.reference)
-        .bind(&request.owner.cluster_id)
-        .bind(request.partition_size)
-        .execute(&mut **transaction)
+            ))
+            .bind(&request.name)
+            .bind(request.owner.uid)
+            .bind(&request.owner.reference)
+            .bind(&request.owner.cluster_id)
+            .bind(request.partition_size),
+        )
         .await?;
-        let row = self.lock_stream(transaction, &request.name).await?;
+        let row = self.lock_stream(call, &request.name).await?;
         row.ok_or_else(|| DatabaseError::Retry("the stream was dropped meanwhile".into()))
     }
 }

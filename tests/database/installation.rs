@@ -4,10 +4,10 @@ use sqlstreams::api::Adoption;
 use sqlstreams::database::groups::{GroupRequest, StartPosition};
 use sqlstreams::database::ownership::Owner;
 use sqlstreams::database::streams::StreamRequest;
-use sqlstreams::database::{Database, DatabaseError, Schema, StreamId, migrate};
+use sqlstreams::database::{Database, DatabaseError, Schema, StreamId, connection, migrate, statistics};
 use uuid::Uuid;
 
-use crate::harness::postgres;
+use crate::harness::{Pooler, postgres};
 
 fn request(name: &str) -> StreamRequest {
     StreamRequest {
@@ -58,9 +58,7 @@ async fn several_operators_that_start_at_once_migrate_once() {
             migrate::newest_version()
         );
     }
-    let version = migrate::version(&database.pool, &Schema::default())
-        .await
-        .expect("an answer");
+    let version = migrate::version(&database.installation()).await.expect("an answer");
     assert_eq!(version, Some(migrate::newest_version()));
 }
 
@@ -115,9 +113,7 @@ async fn two_installations_in_one_database_do_not_meet() {
 async fn an_absent_schema_says_who_makes_it() {
     let database = postgres().await.database().await;
     assert_eq!(
-        migrate::version(&database.pool, &Schema::default())
-            .await
-            .expect("an answer"),
+        migrate::version(&database.installation()).await.expect("an answer"),
         None
     );
     let error = database
@@ -146,4 +142,45 @@ async fn provisioning_again_changes_nothing_and_repairs_what_is_missing() {
         .await
         .expect("an answer");
     assert!(there.is_some());
+}
+
+/// Several clients by turns, so that each meets connections that the others have used.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_works_behind_a_pooler_in_transaction_mode() {
+    let server = postgres().await;
+    let database = server.database().await;
+    let pooler = Pooler::start(server).await;
+    let client = || Database {
+        pool: sqlx::PgPool::connect_lazy(&pooler.url(&database.url)).expect("a URL"),
+        schema: Schema::default(),
+    };
+    let mut uids = std::collections::BTreeSet::new();
+    for round in 0..6 {
+        let client = client();
+        connection::inspect(&client.pool).await.expect("a server");
+        let reached = migrate::migrate(&client.pool, &client.schema).await.expect("migrated");
+        assert_eq!(migrate::version(&client).await.expect("a version"), Some(reached));
+        let request = request(&format!("orders-{round}"));
+        for _ in 0..5 {
+            uids.insert(client.provision_stream(&request).await.expect("provisioned").uid);
+        }
+        let stream = client
+            .owned_stream(&request.name, request.owner.uid)
+            .await
+            .expect("an answer")
+            .expect("its own");
+        let group = GroupRequest {
+            start: StartPosition::Latest,
+            ..from_the_start_of_time(stream)
+        };
+        client.provision_group(&group).await.expect("provisioned");
+        statistics::counters(&client).await.expect("counters");
+        assert_eq!(client.count_streams().await.expect("a number"), round + 1);
+    }
+    assert_eq!(uids.len(), 6);
+    client()
+        .drop_stream("orders-0", &request("orders-0").owner)
+        .await
+        .expect("not its own, so nothing happens");
+    assert_eq!(client().count_streams().await.expect("a number"), 6);
 }

@@ -1,4 +1,4 @@
-//! A PgBouncer in transaction mode, where one is installed.
+//! A PgBouncer in transaction mode.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -13,12 +13,9 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// In front of a server; `None`, with a word on standard error, where none is installed.
-    pub async fn start(server: &Server) -> Option<Self> {
-        let Some(program) = program() else {
-            eprintln!("no pgbouncer is installed, so nothing is tried behind a pooler (apt-get install pgbouncer)");
-            return None;
-        };
+    /// In front of a server.
+    pub async fn start(server: &Server) -> Self {
+        let program = program().expect("pgbouncer is installed (tests/cluster/cluster packages --tests)");
         let port = super::server::free_port();
         let settings = server.socket_folder().join(format!("pgbouncer-{port}.ini"));
         let text = format!(
@@ -41,7 +38,7 @@ impl Pooler {
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        Some(Self { port, child })
+        Self { port, child }
     }
 
     /// The URL of a database, by way of this pooler.

@@ -121,7 +121,7 @@ impl Publisher {
     }
 
     async fn send(&self) -> Result<Vec<MessageId>, Unsent> {
-        let mut transaction = self.database.begin().await.map_err(PublishError::from)?;
+        let mut transaction = self.database.pool.begin().await.map_err(PublishError::from)?;
         let ids = publish_batch(&mut transaction, &self.database.schema, &self.stream, &self.batch).await?;
         transaction
             .commit()
@@ -141,7 +141,7 @@ impl Publisher {
     /// Finds the line that the database does not take, by trying each in a transaction that is
     /// rolled back.
     async fn refused(&self, reason: &str) -> Result<String, DatabaseError> {
-        let mut transaction = self.database.begin().await?;
+        let mut transaction = self.database.pool.begin().await?;
         for (message, number) in self.batch.iter().zip(&self.numbers) {
             match publish(&mut transaction, &self.database.schema, &self.stream, message).await {
                 Ok(_) => {}

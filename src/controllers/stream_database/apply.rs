@@ -56,7 +56,7 @@ pub(super) async fn migrate(database: &Database, facts: &mut Facts) -> Result<()
         reason: error.reason(),
         message: error.to_string(),
     };
-    let found = migrations::version(&database.pool, &database.schema).await?;
+    let found = migrations::version(database).await?;
     facts.schema_version = if found == Some(migrations::newest_version()) {
         found
     } else {

@@ -11,6 +11,9 @@ required_packages=(
   initdb=postgresql
 )
 
+# What the tests want besides, and a cluster does not.
+test_packages=(/usr/sbin/pgbouncer=pgbouncer)
+
 # Where the CNI plugins are: Debian's place, or the one of upstream's tarball.
 cni_bin_dir() {
   local dir
@@ -27,6 +30,7 @@ requirement_met() {
     initdb) have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ;;
     # Only a static one runs in an empty image.
     busybox) have busybox && ! ldd "$(command -v busybox)" 2>/dev/null | grep -q '=>' ;;
+    /*) [[ -x "$1" ]] ;;
     *) have "$1" ;;
   esac
 }
@@ -65,8 +69,13 @@ install_packages() {
 }
 
 verb_packages() {
-  (($# == 0)) || usage_error "packages takes no arguments"
-  local missing
+  local missing again=packages
+  if [[ "${1:-}" == --tests ]]; then
+    required_packages+=("${test_packages[@]}")
+    again="packages --tests"
+    shift
+  fi
+  (($# == 0)) || usage_error "packages takes no argument but --tests"
   mapfile -t missing < <(missing_packages)
   if ((${#missing[@]})); then
     if ((EUID == 0)) && have apt-get; then
@@ -76,7 +85,7 @@ verb_packages() {
     else
       say "missing on this machine: ${missing[*]}"
       if have apt-get; then
-        say "install them with: sudo $here/cluster packages"
+        say "install them with: sudo $here/cluster $again"
       else
         say "install them with your distribution's package manager (the names are Debian's)"
       fi
