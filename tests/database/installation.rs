@@ -1,6 +1,7 @@
 //! The schema of an installation: made, found again, and never mistaken.
 
 use sqlstreams::api::Adoption;
+use sqlstreams::database::connection::{Credentials, TlsMode};
 use sqlstreams::database::groups::{GroupRequest, StartPosition};
 use sqlstreams::database::ownership::Owner;
 use sqlstreams::database::streams::StreamRequest;
@@ -150,8 +151,11 @@ async fn the_operator_works_behind_a_pooler_in_transaction_mode() {
     let server = postgres().await;
     let database = server.database().await;
     let pooler = Pooler::start(server).await;
+    let login = Credentials::from_url(&pooler.url(&database.url))
+        .expect("a URL")
+        .tls(TlsMode::Disable, None);
     let client = || Database {
-        pool: sqlx::PgPool::connect_lazy(&pooler.url(&database.url)).expect("a URL"),
+        pool: login.pool(2),
         schema: Schema::default(),
     };
     let mut uids = std::collections::BTreeSet::new();
