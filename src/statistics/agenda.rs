@@ -13,10 +13,10 @@ use crate::database::{GroupId, StreamId};
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often it is looked up whether a log needs more partitions.
 const PARTITIONS: Duration = Duration::from_secs(1);
-/// How often it is looked up how far every group has come.
+/// How often it is looked up how far the groups have come that are at work.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// How often it is looked up what every stream takes and keeps.
-const FACTS: Duration = Duration::from_secs(60);
+/// How often it is looked up how far every group has come, and what every stream takes and keeps.
+const EVERYTHING: Duration = Duration::from_secs(60);
 /// How many groups or streams are looked up at once.
 const CHUNK: usize = 20;
 /// A database that answers slowly is asked less often: at least this many times the time it took
@@ -46,7 +46,7 @@ pub struct Agenda {
     counters_at: Instant,
     partitions_at: Instant,
     progress_at: Instant,
-    facts_at: Instant,
+    everything_at: Instant,
     compact: bool,
     changed: BTreeSet<GroupId>,
     groups: BTreeSet<GroupId>,
@@ -61,7 +61,7 @@ impl Agenda {
             counters_at: now,
             partitions_at: now,
             progress_at: now,
-            facts_at: now,
+            everything_at: now,
             compact: false,
             changed: BTreeSet::new(),
             groups: BTreeSet::new(),
@@ -103,10 +103,11 @@ impl Agenda {
         self.streams.extend(&news.new_streams);
         if self.progress_at <= now {
             self.progress_at = now + PROGRESS;
-            self.groups.extend(model.groups().map(|group| group.counters.id));
+            self.groups.extend(model.restless());
         }
-        if self.facts_at <= now {
-            self.facts_at = now + FACTS;
+        if self.everything_at <= now {
+            self.everything_at = now + EVERYTHING;
+            self.groups.extend(model.groups().map(|group| group.counters.id));
             self.streams.extend(model.streams().map(|stream| stream.identity.id));
         }
     }

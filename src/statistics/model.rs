@@ -23,6 +23,8 @@ pub struct StreamNumbers {
     pub identity: StreamIdentity,
     /// What it takes and keeps, once that was looked up.
     pub facts: Option<StreamFacts>,
+    /// The greatest id that was drawn for a message, once that was looked up.
+    pub last_id: Option<i64>,
 }
 
 /// All streams and groups of an installation, as last seen.
@@ -61,8 +63,16 @@ impl Model {
             if old.as_ref().is_none_or(|old| old.identity != identity) {
                 news.streams.insert(id);
             }
-            let facts = old.and_then(|old| old.facts);
-            self.streams.insert(id, StreamNumbers { identity, facts });
+            let facts = old.as_ref().and_then(|old| old.facts);
+            let last_id = old.and_then(|old| old.last_id);
+            self.streams.insert(
+                id,
+                StreamNumbers {
+                    identity,
+                    facts,
+                    last_id,
+                },
+            );
         }
         let mut groups = std::mem::take(&mut self.groups);
         for counters in counters.groups {
@@ -101,6 +111,35 @@ impl Model {
             }
         }
         streams
+    }
+
+    /// Takes in the greatest id that was drawn for each stream.
+    pub fn drew(&mut self, last_ids: &[(StreamId, i64)]) {
+        for (id, last) in last_ids {
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.last_id = Some(*last);
+            }
+        }
+    }
+
+    /// Groups whose progress may have moved since it was looked up, although their counters did
+    /// not. A group that has finished the very last id that was drawn, and retries nothing, stays
+    /// where it is until another id is drawn: none below can still appear, since groups do not
+    /// pass an id that is not final.
+    pub fn restless(&self) -> impl Iterator<Item = GroupId> {
+        let settled = |group: &GroupNumbers| {
+            let last_id = self.stream(group.counters.stream).and_then(|stream| stream.last_id);
+            group.counters.exceptions.retrying() == 0
+                && group.progress.is_some_and(|progress| {
+                    progress.lag() == 0
+                        && progress.committed == progress.claimed
+                        && progress.claimed == progress.head
+                        && last_id == Some(progress.head)
+                })
+        };
+        self.groups()
+            .filter(move |group| !settled(group))
+            .map(|group| group.counters.id)
     }
 
     /// Every stream.

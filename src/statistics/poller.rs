@@ -145,6 +145,7 @@ impl Poller {
     async fn top_up(&mut self) -> Result<(), DatabaseError> {
         let database = &self.watched.database;
         let last_ids = partitions::last_ids(database).await?;
+        self.model.drew(&last_ids);
         let streams: BTreeSet<StreamId> = last_ids.iter().map(|(stream, _)| *stream).collect();
         self.growth.retain(|stream, _| streams.contains(stream));
         for (stream, id) in last_ids {

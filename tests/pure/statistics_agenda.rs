@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sqlstreams::database::statistics::{Exceptions, Progress};
 use sqlstreams::database::{GroupId, StreamId};
 use sqlstreams::statistics::model::Model;
 use sqlstreams::statistics::{Action, Agenda};
@@ -71,6 +72,71 @@ fn a_slow_database_is_asked_less_often() {
     agenda.topped_up(now, after(now, 500));
     assert_eq!(agenda.next(after(now, 500)), Action::Facts(vec![StreamId(1)]));
     assert_eq!(agenda.next(after(now, 500)), Action::Wait(after(now, 2500)));
+}
+
+#[test]
+fn a_group_that_has_finished_the_last_id_is_left_in_peace() {
+    let finished = Progress {
+        head: 100,
+        claimed: 100,
+        committed: 100,
+        ..Progress::default()
+    };
+    let cases = [
+        (Some(finished), 0, Some(100), false),
+        (None, 0, Some(100), true),
+        (Some(finished), 0, None, true),
+        (Some(finished), 0, Some(101), true),
+        (Some(finished), 1, Some(100), true),
+        (
+            Some(Progress {
+                claimed: 90,
+                committed: 90,
+                backlog: 10,
+                ..finished
+            }),
+            0,
+            Some(100),
+            true,
+        ),
+        (
+            Some(Progress {
+                committed: 90,
+                inflight: 10,
+                ..finished
+            }),
+            0,
+            Some(100),
+            true,
+        ),
+        (
+            Some(Progress {
+                claimed: 99,
+                committed: 99,
+                ..finished
+            }),
+            0,
+            Some(100),
+            true,
+        ),
+    ];
+    for (progress, retrying, last_id, restless) in cases {
+        let mut model = Model::default();
+        let mut one = group(1, "a", None, 5);
+        one.exceptions = Exceptions {
+            deferred: retrying,
+            dead: 5,
+            ..Exceptions::default()
+        };
+        model.counted(counters(vec![one]));
+        model.progressed(progress.map(|progress| (GroupId(1), progress)).into_iter().collect());
+        model.drew(&last_id.map(|id| (StreamId(1), id)).into_iter().collect::<Vec<_>>());
+        assert_eq!(
+            model.restless().count() == 1,
+            restless,
+            "{progress:?} {retrying} {last_id:?}"
+        );
+    }
 }
 
 #[test]

@@ -114,8 +114,12 @@ async fn a_truncate_while_counters_are_being_folded_leaves_nothing_behind() {
         .execute(&mut *folding)
         .await
         .unwrap();
-    installation.execute("TRUNCATE sqlstreams.exception_queue_1").await;
-    folding.commit().await.unwrap();
+    let truncate = installation.execute("TRUNCATE sqlstreams.exception_queue_1");
+    let commit = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        folding.commit().await.unwrap();
+    };
+    tokio::join!(truncate, commit);
     assert_eq!(counted(&installation).await, recounted(&installation).await);
 }
 
