@@ -23,6 +23,8 @@ fn the_demo_tells_its_story_and_what_it_suggests_works() -> Outcome {
 
     the_screen_tells_what_is_dead_and_why(&demo, &story)?;
     shown(began, "the screen tells what is dead and why");
+    prometheus_is_told_of_dead_letters(&demo)?;
+    shown(began, "Prometheus is told of dead letters");
     every_example_is_accepted(&demo)?;
     shown(began, "every example is accepted");
     the_tables_hold_failures_only(&demo)?;
@@ -111,6 +113,22 @@ fn the_screen_tells_what_is_dead_and_why(demo: &Demo, story: &str) -> Outcome {
     for number in 1..=4 {
         assert_eq!(attempts(number), 1, "attempt {number} of order-103");
     }
+    Ok(())
+}
+
+fn prometheus_is_told_of_dead_letters(demo: &Demo) -> Outcome {
+    let path = format!("/api/v1/namespaces/{SYSTEM}/services/sqlstreams:http/proxy/metrics");
+    let metrics = demo.kubectl(SYSTEM, &["get", "--raw", &path])?;
+    let dead = |group: &str| {
+        let mut lines = metrics
+            .lines()
+            .filter(|line| line.starts_with("sqlstreams_consumer_exceptions_dead{"));
+        lines
+            .find(|line| line.contains(&format!("group=\"{group}\"")))
+            .and_then(|line| line.rsplit(' ').next())
+    };
+    assert_eq!(dead("charge-cards"), Some("7.0"), "{metrics}");
+    assert_eq!(dead("email-receipts"), Some("0.0"), "{metrics}");
     Ok(())
 }
 
