@@ -29,6 +29,8 @@ fn the_demo_tells_its_story_and_what_it_suggests_works() -> Outcome {
     shown(began, "every example is accepted");
     the_tables_hold_failures_only(&demo)?;
     shown(began, "the tables hold failures only");
+    a_publisher_needs_two_rights_and_no_more(&demo)?;
+    shown(began, "a publisher needs two rights and no more");
     no_log_shows_what_is_in_a_message(&demo)?;
     shown(began, "no log shows what is in a message");
     a_new_dead_letter_is_in_the_status_at_once(&demo)?;
@@ -158,6 +160,27 @@ fn the_tables_hold_failures_only(demo: &Demo) -> Outcome {
     let attempts = "SELECT string_agg(l.status, ',' ORDER BY l.attempt) FROM sqlstreams.delivery_log_1 l \
                     JOIN sqlstreams.message_log_1 m ON m.id = l.message_id WHERE m.payload ->> 'orderId' = 'order-127'";
     assert_eq!(demo.sql(attempts)?, "failed,succeeded");
+    Ok(())
+}
+
+fn a_publisher_needs_two_rights_and_no_more(demo: &Demo) -> Outcome {
+    demo.superuser_sql("CREATE ROLE shop LOGIN")?;
+    let publish = "SET ROLE shop; SELECT sqlstreams.publish('payments.requested', '{}')";
+    assert!(demo.superuser_sql(publish).is_err(), "a stranger may publish");
+    demo.superuser_sql("GRANT USAGE ON SCHEMA sqlstreams TO shop")?;
+    assert!(
+        demo.superuser_sql(publish).is_err(),
+        "whoever may use the schema may publish"
+    );
+    demo.superuser_sql("GRANT INSERT (payload, key, headers) ON sqlstreams.message_log_1 TO shop")?;
+    // Rolled back, for the groups count what is published.
+    demo.superuser_sql(&format!(
+        "BEGIN; {publish}; INSERT INTO sqlstreams.message_log_1 (payload) VALUES ('{{}}'); ROLLBACK"
+    ))?;
+    assert!(
+        demo.superuser_sql("SET ROLE shop; SELECT count(*) FROM sqlstreams.message_log_1")
+            .is_err()
+    );
     Ok(())
 }
 
