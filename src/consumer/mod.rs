@@ -18,7 +18,8 @@
 //! }
 //!
 //! async fn charge(message: Message) -> Result<(), Failure> {
-//!     let order: Order = message.json().map_err(terminal)?;
+//!     // The parser's own text may quote the payload.
+//!     let order: Order = message.json().map_err(|_| terminal("the payload is no order"))?;
 //!     if order.cancelled {
 //!         return Err(terminal(format!("{} was cancelled", order.id)));
 //!     }

@@ -131,12 +131,21 @@ impl Demo {
 
     /// Runs a statement as the owner of the database; columns are divided by `|`.
     pub fn sql(&self, statement: &str) -> Outcome<String> {
+        self.psql("payments", statement)
+    }
+
+    pub fn superuser_sql(&self, statement: &str) -> Outcome<String> {
+        self.psql("postgres", statement)
+    }
+
+    fn psql(&self, user: &str, statement: &str) -> Outcome<String> {
         let psql = [
             "exec",
             "deployment/postgres",
             "--",
             "psql",
-            "--username=payments",
+            "--username",
+            user,
             "--dbname=payments",
         ];
         let form = [

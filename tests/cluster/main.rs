@@ -23,10 +23,14 @@ fn the_demo_tells_its_story_and_what_it_suggests_works() -> Outcome {
 
     the_screen_tells_what_is_dead_and_why(&demo, &story)?;
     shown(began, "the screen tells what is dead and why");
+    prometheus_is_told_of_dead_letters(&demo)?;
+    shown(began, "Prometheus is told of dead letters");
     every_example_is_accepted(&demo)?;
     shown(began, "every example is accepted");
     the_tables_hold_failures_only(&demo)?;
     shown(began, "the tables hold failures only");
+    a_publisher_needs_two_rights_and_no_more(&demo)?;
+    shown(began, "a publisher needs two rights and no more");
     no_log_shows_what_is_in_a_message(&demo)?;
     shown(began, "no log shows what is in a message");
     a_new_dead_letter_is_in_the_status_at_once(&demo)?;
@@ -114,6 +118,22 @@ fn the_screen_tells_what_is_dead_and_why(demo: &Demo, story: &str) -> Outcome {
     Ok(())
 }
 
+fn prometheus_is_told_of_dead_letters(demo: &Demo) -> Outcome {
+    let path = format!("/api/v1/namespaces/{SYSTEM}/services/sqlstreams:http/proxy/metrics");
+    let metrics = demo.kubectl(SYSTEM, &["get", "--raw", &path])?;
+    let dead = |group: &str| {
+        let mut lines = metrics
+            .lines()
+            .filter(|line| line.starts_with("sqlstreams_consumer_exceptions_dead{"));
+        lines
+            .find(|line| line.contains(&format!("group=\"{group}\"")))
+            .and_then(|line| line.rsplit(' ').next())
+    };
+    assert_eq!(dead("charge-cards"), Some("7.0"), "{metrics}");
+    assert_eq!(dead("email-receipts"), Some("0.0"), "{metrics}");
+    Ok(())
+}
+
 fn every_example_is_accepted(demo: &Demo) -> Outcome {
     demo.kubectl(PAYMENTS, &["apply", "--dry-run=server", "--filename=examples"])?;
     Ok(())
@@ -140,6 +160,27 @@ fn the_tables_hold_failures_only(demo: &Demo) -> Outcome {
     let attempts = "SELECT string_agg(l.status, ',' ORDER BY l.attempt) FROM sqlstreams.delivery_log_1 l \
                     JOIN sqlstreams.message_log_1 m ON m.id = l.message_id WHERE m.payload ->> 'orderId' = 'order-127'";
     assert_eq!(demo.sql(attempts)?, "failed,succeeded");
+    Ok(())
+}
+
+fn a_publisher_needs_two_rights_and_no_more(demo: &Demo) -> Outcome {
+    demo.superuser_sql("CREATE ROLE shop LOGIN")?;
+    let publish = "SET ROLE shop; SELECT sqlstreams.publish('payments.requested', '{}')";
+    assert!(demo.superuser_sql(publish).is_err(), "a stranger may publish");
+    demo.superuser_sql("GRANT USAGE ON SCHEMA sqlstreams TO shop")?;
+    assert!(
+        demo.superuser_sql(publish).is_err(),
+        "whoever may use the schema may publish"
+    );
+    demo.superuser_sql("GRANT INSERT (payload, key, headers) ON sqlstreams.message_log_1 TO shop")?;
+    // Rolled back, for the groups count what is published.
+    demo.superuser_sql(&format!(
+        "BEGIN; {publish}; INSERT INTO sqlstreams.message_log_1 (payload) VALUES ('{{}}'); ROLLBACK"
+    ))?;
+    assert!(
+        demo.superuser_sql("SET ROLE shop; SELECT count(*) FROM sqlstreams.message_log_1")
+            .is_err()
+    );
     Ok(())
 }
 

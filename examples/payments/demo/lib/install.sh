@@ -41,10 +41,13 @@ install_operator() {
   make_database
 }
 
-# A release that an earlier run left half done is repeated.
 helm_install() { # CHART ARGUMENTS...
   local chart="$1"
   shift
+  # Helm refuses to touch a release that a run was cut off in the middle of.
+  if [[ -n "$(helm list --namespace "$system" --pending --short --filter "^$chart\$")" ]]; then
+    helm uninstall "$chart" --namespace "$system" --wait >/dev/null
+  fi
   helm upgrade --install "$chart" "$root/charts/$chart" --namespace "$system" "$@" >/dev/null ||
     die "helm could not install $chart"
   say "helm release $chart is installed"
