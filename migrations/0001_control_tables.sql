@@ -34,7 +34,8 @@ CREATE TABLE consumer_group_config (
     UNIQUE (stream_id, name),
     CHECK ((owner_uid IS NULL) = (owner_ref IS NULL AND cluster_id IS NULL))
 );
-COMMENT ON COLUMN consumer_group_config.start_position IS 'The group is given messages with a greater id.';
+COMMENT ON COLUMN consumer_group_config.start_position IS
+    'The group is given messages with a greater id. Of account only while its claims say nothing: before the first, and in a database restored from a dump that missed them.';
 
 -- A running worker process. Its claims are its own until lease_until; whoever finds the lease
 -- expired sets fenced_at and takes them over.

@@ -196,6 +196,14 @@ BEGIN
         WHERE r.claim_id IS NULL
            OR c.id IN (SELECT DISTINCT ON (consumer_group_id) id FROM claim_%1$s
                        WHERE takeover = 0 ORDER BY consumer_group_id, low DESC)$sql$, p_stream);
+    -- A dump whose snapshot is older than this finds the ledger empty. It then has where the group
+    -- stood at the rotation before, so that a database restored from it repeats some messages and
+    -- not all of them.
+    EXECUTE $sql$
+        UPDATE consumer_group_config g SET start_position = greatest(g.start_position, k.position)
+        FROM (SELECT consumer_group_id, coalesce(min(low) FILTER (WHERE outcome IS NULL) - 1, max(high)) AS position
+              FROM pg_temp.kept GROUP BY 1) AS k
+        WHERE g.id = k.consumer_group_id$sql$;
     EXECUTE format('TRUNCATE claim_%1$s, resolution_%1$s', p_stream);
     EXECUTE format($sql$
         INSERT INTO claim_%1$s (id, consumer_group_id, takeover, low, high, instance, claimed_at)

@@ -335,3 +335,27 @@ async fn emptying_the_ledger_under_load_keeps_positions_and_claims() {
     let next = other.claim_messages(&mut Fence::default(), 1).await.unwrap().unwrap();
     assert_eq!(next.low, open.high + 1, "so does the position");
 }
+
+/// A dump that began before a rotation and reached the ledger after it saw an empty one.
+#[tokio::test]
+async fn a_dump_that_missed_the_ledger_repeats_only_what_was_not_acknowledged_at_the_rotation() {
+    let stage = Stage::new(&["charge-cards"]).await;
+    let instance = stage.instance("charge-cards", Duration::from_secs(60)).await;
+    stage.publish_many(30).await;
+    let mut fence = Fence::default();
+    for _ in 0..2 {
+        let claim = instance.claim_messages(&mut fence, 10).await.unwrap().unwrap();
+        let settlement = Settlement {
+            claims: vec![claim.id],
+            ..Settlement::default()
+        };
+        instance.settle(&settlement).await.unwrap();
+    }
+    let open = instance.claim_messages(&mut fence, 10).await.unwrap().unwrap();
+    assert!(instance.rotate_claims(1).await.unwrap());
+    stage
+        .execute("TRUNCATE sqlstreams.claim_1, sqlstreams.resolution_1")
+        .await;
+    let position: i64 = stage.scalar("SELECT sqlstreams.group_position(1, 1)").await;
+    assert_eq!(position, open.low - 1);
+}
