@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::call::{Call, CallError};
 use super::ownership::{NotOwned, Owner, OwnerColumns, may_own};
+use super::retention::Report;
 use super::{Database, DatabaseError, StreamId};
 use crate::api::Adoption;
 
@@ -43,7 +44,7 @@ pub struct ProvisionedStream {
     /// New whenever a stream is created, also under an old name.
     pub uid: Uuid,
     /// What the last retention run reported.
-    pub retention_report: Option<serde_json::Value>,
+    pub retention_report: Option<Report>,
 }
 
 /// Why a stream or a group is not provisioned.
@@ -74,7 +75,8 @@ struct StreamRow {
     id: StreamId,
     uid: Uuid,
     partition_size: i64,
-    retention_report: Option<serde_json::Value>,
+    #[sqlx(json(nullable))]
+    retention_report: Option<Report>,
     #[sqlx(flatten)]
     owner: OwnerColumns,
 }

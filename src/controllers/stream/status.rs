@@ -7,6 +7,7 @@ use crate::api::{Stream, StreamStatus};
 use crate::controllers::context::Context;
 use crate::controllers::error::Problem;
 use crate::controllers::status::{self, Milestone, Shared, conditions, written};
+use crate::database::retention::{Behind, Report};
 use crate::database::streams::ProvisionedStream;
 
 /// What the steps found, as far as they came.
@@ -80,23 +81,13 @@ fn compute(resource: &Stream, current: &StreamStatus, facts: &Facts, problem: Op
 }
 
 /// What the last run of the retention job reported.
-fn retention(report: Option<&serde_json::Value>) -> Wanted {
+fn retention(report: Option<&Report>) -> Wanted {
     let Some(report) = report else {
         return Wanted::unknown(RETENTION_HEALTHY, "NotRunYet", "the retention job has not run yet");
     };
-    let behind: Vec<String> = report
-        .get("behind")
-        .and_then(|behind| behind.as_array())
-        .into_iter()
-        .flatten()
-        .map(|entry| {
-            let text = |key| entry.get(key).and_then(|value| value.as_str()).unwrap_or("?");
-            format!("group {} {} (since {})", text("group"), text("reason"), text("since"))
-        })
-        .collect();
-    if behind.is_empty() {
-        Wanted::holds(RETENTION_HEALTHY, "UpToDate", "all that is past its time was dropped")
-    } else {
+    if !report.behind.is_empty() {
+        let describe = |it: &Behind| format!("group {} {} (since {:.0})", it.group, it.reason, it.since);
+        let behind: Vec<String> = report.behind.iter().map(describe).collect();
         Wanted::fails(
             RETENTION_HEALTHY,
             "Blocked",
@@ -105,5 +96,14 @@ fn retention(report: Option<&serde_json::Value>) -> Wanted {
                 behind.join("; ")
             ),
         )
+    } else if report.locked_out {
+        Wanted::fails(
+            RETENTION_HEALTHY,
+            "LockedOut",
+            "messages past their time are kept: a transaction that publishes, or a dump, held the log for as long as the \
+             job may wait; the next run tries again",
+        )
+    } else {
+        Wanted::holds(RETENTION_HEALTHY, "UpToDate", "all that is past its time was dropped")
     }
 }
