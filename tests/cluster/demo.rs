@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,7 +14,7 @@ const NAMESPACE: &str = "payments";
 
 /// A demo with a name of its own; it goes when this does.
 pub struct Demo {
-    name: &'static str,
+    name: String,
     bin: OnceCell<PathBuf>,
 }
 
@@ -22,9 +23,13 @@ fn root() -> &'static Path {
 }
 
 impl Demo {
-    pub fn new(name: &'static str) -> Self {
+    /// Named after the checkout, so that two may run at once, and the next run finds what a crash
+    /// left.
+    pub fn new() -> Self {
+        let mut hasher = DefaultHasher::new();
+        root().hash(&mut hasher);
         Self {
-            name,
+            name: format!("test-demo-{:06x}", hasher.finish() & 0xff_ffff),
             bin: OnceCell::new(),
         }
     }
@@ -33,7 +38,7 @@ impl Demo {
         let mut command = Command::new(root().join("examples/payments/demo/demo"));
         command
             .arg(verb)
-            .env("SQLSTREAMS_DEMO_NAME", self.name)
+            .env("SQLSTREAMS_DEMO_NAME", &self.name)
             .env_remove("SQLSTREAMS_DEMO_PUBLISH");
         command.stdin(Stdio::null());
         command
@@ -61,7 +66,7 @@ impl Demo {
         let list = run(Command::new(root().join("tests/cluster/cluster")).arg("list"))?;
         let left = list
             .lines()
-            .any(|line| line.split_whitespace().next() == Some(self.name));
+            .any(|line| line.split_whitespace().next() == Some(self.name.as_str()));
         if left {
             Err(format!("{} is still listed", self.name).into())
         } else {
@@ -74,7 +79,7 @@ impl Demo {
     }
 
     pub fn kubeconfig(&self) -> Outcome<String> {
-        self.cluster(&["kubeconfig", self.name])
+        self.cluster(&["kubeconfig", &self.name])
     }
 
     fn tool(&self, name: &str) -> Outcome<Command> {

@@ -16,7 +16,7 @@ const PAYMENTS: &str = "payments";
 
 #[test]
 fn the_demo_tells_its_story_and_what_it_suggests_works() -> Outcome {
-    let demo = Demo::new("test-demo");
+    let demo = Demo::new();
     let began = Instant::now();
     let story = demo.up()?;
     shown(began, "make demo ends");
