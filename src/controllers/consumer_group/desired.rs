@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, PodSpec, PodTemplateSpec,
-    Probe, ServiceAccount, VolumeMount,
+    Probe, ServiceAccount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 
+use super::handlers::{self, some};
 use super::validate::{Valid, WORKER_PORT};
-use crate::api::{
-    ConsumerGroup, ContainerHandler, Duration, Handler, HttpHandler, Program, ServiceTarget, Stream, StreamDatabase,
-    WorkerSettings,
-};
+use crate::api::{ConsumerGroup, Duration, Stream, StreamDatabase, WorkerSettings};
 use crate::controllers::context::Image;
 use crate::controllers::names::child_name;
 use crate::controllers::pods;
@@ -142,7 +140,7 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
         group.namespace().unwrap_or_default(),
         stream.name_any()
     );
-    arguments.extend(handler_arguments(&group.spec.handler, &source));
+    arguments.extend(handlers::arguments(&group.spec.handler, &source));
     arguments.push(format!("--concurrency={}", group.spec.concurrency));
     arguments.extend(retry_arguments(valid));
     arguments.push(format!("--lease={}", lease.unwrap_or(DEFAULT_LEASE)));
@@ -150,7 +148,7 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
     arguments.push(format!("--connections={}", connections.unwrap_or(DEFAULT_CONNECTIONS)));
 
     let own = match &group.spec.handler.sdk {
-        Some(program) => sdk_container(program.clone(), arguments, access.mounts),
+        Some(program) => handlers::as_worker(program.clone(), arguments, access.mounts),
         None => {
             arguments.insert(0, "worker".into());
             pods::own_container("worker", image, arguments, access.mounts)
@@ -168,7 +166,7 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
         resources: resources.or(own.resources),
         ..own
     }];
-    containers.extend(group.spec.handler.container.clone().map(handler_container));
+    containers.extend(group.spec.handler.container.clone().map(handlers::beside_worker));
 
     let mut labels = pod_labels;
     labels.extend(pods::labels(group, "worker"));
@@ -198,39 +196,6 @@ fn pod(plan: Plan<'_>) -> PodTemplateSpec {
     }
 }
 
-fn handler_arguments(handler: &Handler, source: &str) -> Vec<String> {
-    let Handler {
-        http,
-        container,
-        sdk,
-        timeout,
-    } = handler;
-    let mut arguments = vec![format!("--handler-timeout={timeout}")];
-    if sdk.is_none() {
-        arguments.push(format!("--source={source}"));
-    }
-    if let Some(HttpHandler { url, service, headers }) = http {
-        if let Some(url) = url {
-            arguments.push(format!("--handler-url={url}"));
-        }
-        if let Some(ServiceTarget { name, port, path }) = service {
-            arguments.push(format!("--handler-service=http://{name}:{port}{path}"));
-        }
-        arguments.extend(
-            headers
-                .iter()
-                .map(|header| format!("--handler-header={}={}", header.name, header.value)),
-        );
-    }
-    if let Some(container) = container {
-        arguments.push(format!(
-            "--handler-service=http://127.0.0.1:{}{}",
-            container.port, container.path
-        ));
-    }
-    arguments
-}
-
 fn retry_arguments(valid: &Valid) -> [String; 5] {
     let retry = &valid.retry;
     let jitter = clap::ValueEnum::to_possible_value(&retry.jitter);
@@ -244,71 +209,6 @@ fn retry_arguments(valid: &Valid) -> [String; 5] {
             jitter.as_ref().map_or("full", |jitter| jitter.get_name())
         ),
     ]
-}
-
-fn handler_container(handler: ContainerHandler) -> Container {
-    let ContainerHandler { program, port, path: _ } = handler;
-    Container {
-        ports: Some(vec![ContainerPort {
-            container_port: i32::from(port),
-            ..ContainerPort::default()
-        }]),
-        ..program_container("handler", program)
-    }
-}
-
-/// The program is the worker. What a worker of the operator's own is told by arguments, it is told
-/// by variables, so that its own arguments stay its own.
-fn sdk_container(program: Program, arguments: Vec<String>, mounts: Vec<VolumeMount>) -> Container {
-    let container = program_container("worker", program);
-    Container {
-        env: Some(
-            container
-                .env
-                .into_iter()
-                .flatten()
-                .chain(arguments.iter().filter_map(|it| variable(it)))
-                .collect(),
-        ),
-        volume_mounts: Some(container.volume_mounts.into_iter().flatten().chain(mounts).collect()),
-        ..container
-    }
-}
-
-/// `--max-retries=3` as `SQLSTREAMS_MAX_RETRIES`, which every flag of a worker can be given as.
-fn variable(argument: &str) -> Option<EnvVar> {
-    let (name, value) = argument.strip_prefix("--")?.split_once('=')?;
-    Some(EnvVar {
-        name: format!("SQLSTREAMS_{}", name.to_uppercase().replace('-', "_")),
-        value: Some(pods::literal(value)),
-        value_from: None,
-    })
-}
-
-fn program_container(name: &str, program: Program) -> Container {
-    let Program {
-        image,
-        image_pull_policy,
-        command,
-        args,
-        env,
-        env_from,
-        resources,
-        volume_mounts,
-    } = program;
-    Container {
-        name: name.into(),
-        image: Some(image),
-        image_pull_policy,
-        command: some(command),
-        args: some(args),
-        env: some(env),
-        env_from: some(env_from),
-        resources,
-        volume_mounts: some(volume_mounts),
-        security_context: Some(pods::restricted_container()),
-        ..Container::default()
-    }
 }
 
 fn pod_name() -> EnvVar {
@@ -340,13 +240,4 @@ fn probe(path: &str, period_seconds: i32, failure_threshold: i32) -> Probe {
 
 fn seconds(duration: Duration) -> i64 {
     i64::try_from(std::time::Duration::from(duration).as_secs()).unwrap_or(i64::MAX)
-}
-
-/// `None` for an empty collection, which a manifest leaves out.
-fn some<C>(collection: C) -> Option<C>
-where
-    for<'a> &'a C: IntoIterator,
-{
-    let empty = (&collection).into_iter().next().is_none();
-    (!empty).then_some(collection)
 }

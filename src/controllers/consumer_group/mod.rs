@@ -3,6 +3,7 @@
 mod apply;
 mod dereference;
 mod desired;
+mod handlers;
 mod observe;
 mod status;
 #[cfg(test)]
