@@ -28,6 +28,23 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- The bytes of a value as Postgres keeps it in memory. A value that comes out of another table is
+-- still compressed, and its size on disk would pass a limit that it fails when it is restored from
+-- a dump; put into an array it is made anew, without compression.
+CREATE FUNCTION jsonb_size(p_value jsonb) RETURNS integer
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE WHEN pg_column_compression(p_value) IS NULL THEN pg_column_size(p_value)
+            ELSE pg_column_size(jsonb_build_array(p_value)) END;
+
+-- About how many bytes of memory a message takes, without reading what is stored out of line: what
+-- is compressed is taken to be sixteen times as large, up to the limit of a payload.
+CREATE FUNCTION message_bytes(p_payload jsonb, p_headers jsonb) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE WHEN pg_column_compression(p_payload) IS NULL THEN pg_column_size(p_payload)
+            ELSE least(1048576, pg_column_size(p_payload)::bigint * 16) END
+       + coalesce(CASE WHEN pg_column_compression(p_headers) IS NULL THEN pg_column_size(p_headers)
+                       ELSE least(65536, pg_column_size(p_headers)::bigint * 16) END, 0);
+
 -- Makes what is missing of a stream's tables. Where nothing is, it takes no lock on them.
 CREATE FUNCTION create_stream_tables(p_stream bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -45,9 +62,9 @@ BEGIN
             key           text,
             headers       jsonb,
             only_group_id bigint,
-            CONSTRAINT payload_exceeds_1048576_bytes CHECK (pg_column_size(payload) <= 1048576),
+            CONSTRAINT payload_exceeds_1048576_bytes CHECK (jsonb_size(payload) <= 1048576),
             CONSTRAINT headers_is_no_object CHECK (jsonb_typeof(headers) = 'object'),
-            CONSTRAINT headers_exceed_65536_bytes CHECK (pg_column_size(headers) <= 65536),
+            CONSTRAINT headers_exceed_65536_bytes CHECK (jsonb_size(headers) <= 65536),
             CONSTRAINT key_exceeds_1024_bytes CHECK (octet_length(key) <= 1024)
         ) PARTITION BY RANGE (id)$ddl$, p_stream);
     IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN

@@ -212,10 +212,18 @@ BEGIN
                 SELECT $1, message_id, CASE outcome WHEN 'failed' THEN 'deferred' ELSE 'dead' END, 1, run, attempts,
                        error, fingerprint,
                        CASE outcome WHEN 'failed' THEN clock_timestamp() + delay_ms * interval '1 ms' END
-                FROM f),
+                FROM f
+                -- A row that a person put in ahead of the group is overtaken by what happened.
+                ON CONFLICT (consumer_group_id, message_id) DO UPDATE
+                SET status = excluded.status, attempts = excluded.attempts, run = excluded.run,
+                    prior_attempts = excluded.prior_attempts, last_error = excluded.last_error,
+                    error_fingerprint = excluded.error_fingerprint, next_attempt_at = excluded.next_attempt_at,
+                    claimed_by = NULL, updated_at = clock_timestamp()),
             buried AS (
                 INSERT INTO dead_letter (stream_id, consumer_group_id, message_id, run, destination)
-                SELECT %1$s, $1, message_id, run, destination FROM f WHERE outcome IN ('exhausted', 'terminal'))
+                SELECT %1$s, $1, message_id, run, destination FROM f WHERE outcome IN ('exhausted', 'terminal')
+                ON CONFLICT (stream_id, message_id, consumer_group_id, run)
+                    DO UPDATE SET created_at = excluded.created_at, destination = excluded.destination)
             INSERT INTO delivery_log_%1$s
                 (consumer_group_id, message_id, attempt, run, status, error, attempted_at, duration, destination)
             SELECT $1, message_id, attempts + 1, run, CASE outcome WHEN 'terminal' THEN 'terminal' ELSE 'failed' END, error,
@@ -250,11 +258,19 @@ BEGIN
             WHERE e.consumer_group_id = $1 AND e.message_id = o.message_id AND o.outcome <> 'succeeded'
               AND e.claimed_by IS NOT DISTINCT FROM $2
             RETURNING e.message_id, e.run, e.prior_attempts + e.attempts AS attempt),
-        settled AS (SELECT * FROM removed UNION ALL SELECT * FROM changed),
+        -- A row that a person changed may count fewer attempts than the log has.
+        settled AS (
+            SELECT a.message_id, a.run,
+                   greatest(a.attempt, 1 + (SELECT max(d.attempt) FROM delivery_log_%1$s d
+                                            WHERE d.consumer_group_id = $1 AND d.message_id = a.message_id)) AS attempt
+            FROM (SELECT * FROM removed UNION ALL SELECT * FROM changed) AS a),
         buried AS (
             INSERT INTO dead_letter (stream_id, consumer_group_id, message_id, run, destination)
             SELECT %1$s, $1, message_id, s.run, o.destination FROM settled s JOIN o USING (message_id)
-            WHERE o.outcome IN ('exhausted', 'terminal')),
+            WHERE o.outcome IN ('exhausted', 'terminal')
+            -- One that a person made ready again dies again in the same run.
+            ON CONFLICT (stream_id, message_id, consumer_group_id, run)
+                DO UPDATE SET created_at = excluded.created_at, destination = excluded.destination),
         logged AS (
             INSERT INTO delivery_log_%1$s
                 (consumer_group_id, message_id, attempt, run, status, error, attempted_at, duration, destination)

@@ -6,6 +6,7 @@ use clap::Args;
 use kube::ResourceExt as _;
 
 use super::Failure;
+use super::output::print;
 use crate::api;
 
 /// Print the CustomResourceDefinitions as YAML
@@ -26,7 +27,7 @@ impl Crd {
                     let path = folder.join(format!("{}.yaml", crd.name_any()));
                     std::fs::write(&path, yaml).map_err(|error| format!("{}: {error}", path.display()))?;
                 }
-                None => print!("---\n{yaml}"),
+                None => print(&format!("---\n{yaml}"))?,
             }
         }
         Ok(())

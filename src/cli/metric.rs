@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
 use super::database_arguments::DatabaseArguments;
+use super::output::print;
 use super::{Failure, block_on};
 use crate::database::{Database, GroupId, statistics};
 use crate::statistics::catalog;
@@ -155,8 +156,8 @@ impl List {
         cells: impl Fn(&T) -> [String; N],
     ) -> Result<(), Failure> {
         match self.output {
-            Output::Json => println!("{}", serde_json::to_string_pretty(all)?),
-            Output::Yaml => print!("{}", serde_yaml::to_string(all)?),
+            Output::Json => print(&format!("{}\n", serde_json::to_string_pretty(all)?))?,
+            Output::Yaml => print(&serde_yaml::to_string(all)?)?,
             Output::Table => {
                 let mut table = Table::new();
                 table.load_style(NOTHING).set_header(header);
@@ -170,7 +171,7 @@ impl List {
                         column.set_cell_alignment(CellAlignment::Right);
                     }
                 }
-                println!("{}", table.trim_fmt());
+                print(&format!("{}\n", table.trim_fmt()))?;
             }
         }
         Ok(())

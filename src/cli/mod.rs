@@ -7,6 +7,7 @@ mod database_arguments;
 pub mod lines;
 mod manager;
 mod metric;
+mod output;
 mod publish;
 mod retention;
 mod signals;

@@ -84,6 +84,7 @@ impl From<ProvisionError> for Problem {
             ProvisionError::Database(error) => return error.into(),
             ProvisionError::NotOwned(_) => "Conflict",
             ProvisionError::PartitionSize { .. } => "PartitionSizeDiffers",
+            ProvisionError::PublishersOpen => "PublishersOpen",
         };
         Self::Reported {
             condition: PROVISIONED,

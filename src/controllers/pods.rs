@@ -100,9 +100,10 @@ pub(super) fn own_container(name: &str, image: &Image, arguments: Vec<String>, m
     }
 }
 
-/// `text` so that Kubernetes, which replaces $(NAME) in arguments and variables, leaves it as it is.
+/// `text` so that Kubernetes, which replaces $(NAME) and $$ in arguments and variables, leaves it as
+/// it is.
 pub(super) fn literal(text: &str) -> String {
-    text.replace("$(", "$$(")
+    text.replace('$', "$$")
 }
 
 /// What the restricted level of Pod Security asks of a container.

@@ -1,5 +1,7 @@
 //! Consumer groups as rows: provisioned, released, dropped.
 
+use std::time::Duration;
+
 use sqlx::{FromRow, Row};
 use uuid::Uuid;
 
@@ -8,6 +10,10 @@ use super::ownership::{Owner, OwnerColumns, may_own};
 use super::streams::{LIMIT, ProvisionError};
 use super::{Database, DatabaseError, GroupId, MessageId, StreamId};
 use crate::api::Adoption;
+
+/// How often, and after which pause, to look whether transactions that publish have ended.
+const PUBLISHERS_LOOKS: u32 = 50;
+const PUBLISHERS_PAUSE: Duration = Duration::from_millis(50);
 
 /// The first message that a new group is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +152,7 @@ impl Database {
         Ok(rows.first().map(FromRow::from_row).transpose()?)
     }
 
-    async fn insert_group(&self, call: &mut Call, request: &GroupRequest) -> Result<GroupRow, DatabaseError> {
+    async fn insert_group(&self, call: &mut Call, request: &GroupRequest) -> Result<GroupRow, ProvisionError> {
         let position = self.start_position(call, request.stream, request.start).await?;
         call.rows(sqlx::query(self.schema.sql(
             "INSERT INTO {schema}.consumer_group_config (stream_id, name, owner_uid, owner_ref, cluster_id, start_position) \
@@ -159,36 +165,54 @@ impl Database {
         .bind(&request.owner.cluster_id)
         .bind(position)).await?;
         let row = self.lock_group(call, request.stream, &request.name).await?;
-        row.ok_or_else(|| DatabaseError::Retry("the group was dropped meanwhile".into()))
+        Ok(row.ok_or_else(|| DatabaseError::Retry("the group was dropped meanwhile".into()))?)
     }
 
-    /// The id after which a new group starts.
+    /// The id after which a new group starts. Ids grow with the time of publishing, but a message
+    /// can become visible later than one with a greater id; none that the group is to be given may
+    /// be left out for that.
     async fn start_position(
         &self,
         call: &mut Call,
         stream: StreamId,
         start: StartPosition,
-    ) -> Result<i64, DatabaseError> {
-        let after = match start {
-            StartPosition::Beginning => return Ok(0),
-            StartPosition::Message(id) => return Ok((id.0 - 1).max(0)),
-            StartPosition::Latest => None,
+    ) -> Result<i64, ProvisionError> {
+        match start {
+            StartPosition::Beginning => Ok(0),
+            StartPosition::Message(id) => Ok((id.0 - 1).max(0)),
             StartPosition::Time(micros) => {
                 let sql = self.schema.stream_sql(
                     stream,
-                    "SELECT id - 1 FROM {schema}.message_log_{stream} \
-                     WHERE created_at >= to_timestamp($1::float8 / 1000000) ORDER BY id LIMIT 1",
+                    "SELECT coalesce((SELECT id FROM {schema}.message_log_{stream} \
+                     WHERE created_at < to_timestamp($1::float8 / 1000000) ORDER BY id DESC LIMIT 1), 0)",
                 );
-                let rows = call.rows(sqlx::query(sql).bind(micros)).await?;
-                rows.first().map(|row| row.try_get(0)).transpose()?
+                Ok(call
+                    .row(sqlx::query(sql).bind(micros))
+                    .await?
+                    .try_get(0)
+                    .map_err(DatabaseError::from)?)
             }
-        };
-        match after {
-            Some(position) => Ok(position),
-            None => {
-                let sql = self.schema.sql("SELECT {schema}.last_drawn_id($1)");
-                Ok(call.row(sqlx::query(sql).bind(stream)).await?.try_get(0)?)
-            }
+            StartPosition::Latest => self.final_position(call, stream).await,
         }
+    }
+
+    /// The id up to which the log is final, once all that publish now have ended.
+    async fn final_position(&self, call: &mut Call, stream: StreamId) -> Result<i64, ProvisionError> {
+        let mut known: (i64, Option<i64>, Option<Vec<String>>) = (0, None, None);
+        for _ in 0..PUBLISHERS_LOOKS {
+            let sql = self
+                .schema
+                .sql("SELECT final, candidate, names FROM {schema}.fence($1, $2, $3, $4)");
+            let row = call
+                .row(sqlx::query(sql).bind(stream).bind(known.0).bind(known.1).bind(known.2))
+                .await?;
+            known = <(i64, Option<i64>, Option<Vec<String>>)>::from_row(&row).map_err(DatabaseError::from)?;
+            // What came after the first look is published after the group was asked for.
+            if known.1.is_none() || known.0 > 0 {
+                return Ok(known.0);
+            }
+            tokio::time::sleep(PUBLISHERS_PAUSE).await;
+        }
+        Err(ProvisionError::PublishersOpen)
     }
 }

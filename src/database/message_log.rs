@@ -47,7 +47,7 @@ pub struct Page {
 
 impl Instance {
     /// Reads the messages from `low` to `high` that are for this group, until they have `budget`
-    /// bytes as they are stored; at least one.
+    /// bytes, as `message_bytes` reckons; at least one.
     ///
     /// # Errors
     /// When the database does not answer as it should.
@@ -56,10 +56,10 @@ impl Instance {
             self.stream,
             "SELECT id, CASE WHEN before < $4 THEN payload END, created_at, key, headers FROM ( \
                  SELECT id, payload, created_at, key, headers, \
-                        sum(pg_column_size(payload)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) \
-                            - pg_column_size(payload) AS before \
-                 FROM {schema}.message_log_{stream} \
-                 WHERE id >= $1 AND id <= $2 AND coalesce(only_group_id, $3) = $3) AS m \
+                        sum(bytes) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - bytes AS before \
+                 FROM (SELECT *, {schema}.message_bytes(payload, headers) AS bytes \
+                       FROM {schema}.message_log_{stream} \
+                       WHERE id >= $1 AND id <= $2 AND coalesce(only_group_id, $3) = $3) AS l) AS m \
              ORDER BY id",
         );
         let query = sqlx::query(query).bind(low).bind(high).bind(self.group).bind(budget);
@@ -83,10 +83,10 @@ impl Instance {
             self.stream,
             "SELECT id, CASE WHEN before < $4 THEN payload END, created_at, key, headers FROM ( \
                  SELECT id, payload, created_at, key, headers, \
-                        sum(pg_column_size(payload)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) \
-                            - pg_column_size(payload) AS before \
-                 FROM {schema}.message_log_{stream} \
-                 WHERE id >= $1 AND id <= $2 AND id = ANY ($3)) AS m \
+                        sum(bytes) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) - bytes AS before \
+                 FROM (SELECT *, {schema}.message_bytes(payload, headers) AS bytes \
+                       FROM {schema}.message_log_{stream} \
+                       WHERE id >= $1 AND id <= $2 AND id = ANY ($3)) AS l) AS m \
              ORDER BY id",
         );
         let query = sqlx::query(query).bind(low).bind(high).bind(ids).bind(budget);

@@ -56,6 +56,12 @@ pub enum ProvisionError {
     /// It belongs to somebody else.
     #[error(transparent)]
     NotOwned(#[from] NotOwned),
+    /// A group that starts with what is published from now on cannot tell yet what that is.
+    #[error(
+        "startFrom Latest waits for the transactions that are publishing to the stream right now; one of them is open for long: \
+         see pg_stat_activity, or start from a message or a time"
+    )]
+    PublishersOpen,
     /// An adopted stream is cut otherwise.
     #[error("the stream exists with partitionSize {found}; a resource that adopts it must ask for the same")]
     PartitionSize {

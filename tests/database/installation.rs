@@ -4,7 +4,7 @@ use sqlstreams::api::Adoption;
 use sqlstreams::database::connection::{Credentials, TlsMode};
 use sqlstreams::database::groups::{GroupRequest, StartPosition};
 use sqlstreams::database::ownership::Owner;
-use sqlstreams::database::streams::StreamRequest;
+use sqlstreams::database::streams::{ProvisionError, StreamRequest};
 use sqlstreams::database::{Database, DatabaseError, Schema, StreamId, connection, migrate, statistics};
 use uuid::Uuid;
 
@@ -187,4 +187,51 @@ async fn the_operator_works_behind_a_pooler_in_transaction_mode() {
         .await
         .expect("not its own, so nothing happens");
     assert_eq!(client().count_streams().await.expect("a number"), 6);
+}
+
+/// A message that is published before the group, and committed after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_group_is_given_what_commits_late_and_not_what_came_before_its_start() {
+    let database = postgres().await.installed().await;
+    let installation = database.installation();
+    let stream = installation
+        .provision_stream(&request("orders"))
+        .await
+        .expect("provisioned")
+        .id;
+    let publish = "SELECT sqlstreams.publish('orders', '{}')";
+    sqlx::query(publish).execute(&database.pool).await.expect("published");
+    let now: i64 = sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+        .fetch_one(&database.pool)
+        .await
+        .expect("a time");
+    let mut late = database.pool.begin().await.expect("a transaction");
+    sqlx::query(publish).execute(&mut *late).await.expect("published");
+    sqlx::query(publish).execute(&database.pool).await.expect("published");
+    let group = |name: &str, start| GroupRequest {
+        name: name.into(),
+        start,
+        ..from_the_start_of_time(stream)
+    };
+
+    installation
+        .provision_group(&group("from-time", StartPosition::Time(now)))
+        .await
+        .expect("provisioned");
+    let refused = installation
+        .provision_group(&group("latest", StartPosition::Latest))
+        .await
+        .expect_err("it waits");
+    assert!(matches!(refused, ProvisionError::PublishersOpen), "{refused}");
+    late.commit().await.expect("committed");
+    installation
+        .provision_group(&group("latest", StartPosition::Latest))
+        .await
+        .expect("provisioned");
+    let positions: Vec<(String, i64)> =
+        sqlx::query_as("SELECT name, start_position FROM sqlstreams.consumer_group_config ORDER BY id")
+            .fetch_all(&database.pool)
+            .await
+            .expect("rows");
+    assert_eq!(positions, [("from-time".to_owned(), 1), ("latest".to_owned(), 3)]);
 }

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod answers;
+mod cli;
 mod crds;
 mod durations;
 mod error_texts;

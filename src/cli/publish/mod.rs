@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::database_arguments::DatabaseArguments;
 use super::lines::LineFormat;
+use super::output::print;
 use super::{Failure, block_on};
 use batch::Publisher;
 use source::{Lines, Next};
@@ -96,25 +97,29 @@ impl Publish {
             )
             .into());
         }
-        match self.output {
+        let text = match self.output {
             Output::Text => match summary.ids {
-                Some((first, last)) => println!(
-                    "{} published to {}, ids {first} to {last}",
-                    messages(summary.published),
-                    self.stream
-                ),
-                None => println!("nothing to publish"),
+                Some((first, last)) => {
+                    let published = messages(summary.published);
+                    format!("{published} published to {}, ids {first} to {last}\n", self.stream)
+                }
+                None => "nothing to publish\n".into(),
             },
-            Output::Json => println!(
-                "{}",
-                json!({
+            Output::Json => {
+                let ids = summary.ids;
+                let summary = json!({
                     "stream": self.stream,
                     "lines": summary.lines,
                     "published": summary.published,
-                    "firstId": summary.ids.map(|ids| ids.0),
-                    "lastId": summary.ids.map(|ids| ids.1),
-                })
-            ),
+                    "firstId": ids.map(|ids| ids.0),
+                    "lastId": ids.map(|ids| ids.1),
+                });
+                format!("{summary}\n")
+            }
+        };
+        // It is published, whoever reads of it: a failure would have it published again.
+        if let Err(failure) = print(&text) {
+            eprintln!("sqlstreams: {text}{failure}");
         }
         Ok(())
     }

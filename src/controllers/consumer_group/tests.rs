@@ -127,6 +127,18 @@ fn a_program_built_on_the_library_is_the_worker_and_is_told_by_variables() {
 }
 
 #[test]
+fn kubernetes_finds_nothing_to_replace_in_what_a_worker_is_told() {
+    let group = group(json!({
+        "streamRef": {"name": "payments.requested"}, "groupName": "$(HOME)",
+        "handler": {"http": {"service": {"name": "x"}, "headers": [{"name": "X-A", "value": "pa$$word"}]}},
+    }));
+    let (_, deployment) = rendered(&group, &database(json!({"secretRef": {"name": "app"}})));
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+    assert!(arguments.contains("--group=$$(HOME)"), "{arguments}");
+    assert!(arguments.contains("--handler-header=X-A=pa$$$$word"), "{arguments}");
+}
+
+#[test]
 fn a_suspended_group_asks_for_no_workers() {
     let mut group = group(service());
     group.spec.suspend = true;

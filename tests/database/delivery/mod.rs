@@ -1,5 +1,6 @@
 //! What a worker does.
 
+mod by_hand;
 mod connections;
 mod draining;
 mod history;

@@ -320,3 +320,34 @@ async fn a_burst_beyond_the_partitions_is_told_as_that() {
         .unwrap_err();
     assert!(matches!(error, PublishError::NoPartition), "{error:?}");
 }
+
+/// What comes out of another table is still compressed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_is_small_only_when_compressed_is_refused_too() {
+    let installation = Installation::new("s", &[]).await;
+    let pool = &installation.test.pool;
+    sqlx::raw_sql("CREATE TABLE source AS SELECT jsonb_build_object('x', repeat('x', 3000000)) AS payload")
+        .execute(pool)
+        .await
+        .unwrap();
+    for column in ["payload", "headers"] {
+        let rest = if column == "payload" { "" } else { ", payload" };
+        let value = if column == "payload" { "" } else { ", '{}'" };
+        let insert = format!("INSERT INTO sqlstreams.message_log_1 ({column}{rest}) SELECT payload{value} FROM source");
+        let error = sqlx::raw_sql(sqlx::AssertSqlSafe(insert))
+            .execute(pool)
+            .await
+            .unwrap_err();
+        let constraint = error
+            .as_database_error()
+            .and_then(|error| error.constraint())
+            .unwrap_or_default()
+            .to_owned();
+        assert!(
+            constraint.starts_with(column) && constraint.contains("exceed"),
+            "{column}: {error}"
+        );
+    }
+    let taken = "INSERT INTO sqlstreams.message_log_1 (payload) SELECT jsonb_build_object('x', repeat('x', 1000000))";
+    sqlx::raw_sql(taken).execute(pool).await.unwrap();
+}
