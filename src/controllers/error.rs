@@ -48,6 +48,8 @@ impl Problem {
             Self::Reported { reason, .. } => reason,
             Self::Waiting(_) => "Waiting",
             Self::Kubernetes(kube::Error::Api(status)) if status.code == 403 => "KubernetesForbidden",
+            // It refused what was made from the resource: a cron schedule, say, or a pod's settings.
+            Self::Kubernetes(kube::Error::Api(status)) if status.code == 422 => "InvalidSpec",
             Self::Kubernetes(_) => "KubernetesError",
             Self::Undecodable(_) => "Undecodable",
             Self::TimedOut => "ReconcileTimedOut",

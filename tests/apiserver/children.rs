@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
-use sqlstreams::api::ConsumerGroup;
+use sqlstreams::api::{ConsumerGroup, Stream};
 
 use crate::harness::kubernetes::eventually;
 use crate::operator::{Operator, group};
@@ -267,4 +267,19 @@ async fn a_paused_group_is_left_alone() {
         (deployment.spec?.replicas == Some(5)).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_kubernetes_itself_can_judge_is_reported_as_invalid_with_its_words() {
+    let operator = Operator::start().await;
+    operator.namespace.apply_all(&operator.database_manifests()).await;
+    let schedule = json!({"retention": {"schedule": "61 * * * *"}});
+    operator
+        .namespace
+        .apply_all(&[crate::operator::stream("orders", schedule)])
+        .await;
+    let condition = operator
+        .condition::<Stream>("orders", "Ready", "False", "InvalidSpec")
+        .await;
+    assert!(condition.message.contains("spec.schedule"), "{}", condition.message);
 }
