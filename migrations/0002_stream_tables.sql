@@ -48,6 +48,9 @@ RETURN CASE WHEN pg_column_compression(p_payload) IS NULL THEN pg_column_size(p_
 -- Makes what is missing of a stream's tables. Where nothing is, it takes no lock on them.
 CREATE FUNCTION create_stream_tables(p_stream bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    v_queue_is_new boolean := to_regclass('exception_queue_' || p_stream) IS NULL;
+    v_passed       bigint;
 BEGIN
     IF NOT EXISTS (SELECT FROM unnest(ARRAY['message_log', 'idempotency_key', 'exception_queue',
                                             'delivery_log', 'claim', 'resolution']) AS prefix
@@ -151,6 +154,19 @@ BEGIN
         CREATE OR REPLACE TRIGGER count_truncated AFTER TRUNCATE ON exception_queue_%1$s
             FOR EACH STATEMENT EXECUTE FUNCTION count_exceptions(%1$s)$ddl$, p_stream);
 
+    -- A log that was dropped and is made anew must not give out ids again that groups have passed.
+    EXECUTE format($sql$
+        SELECT greatest((SELECT max(high) FROM claim_%1$s), (SELECT max(message_id) FROM exception_queue_%1$s),
+                        (SELECT max(message_id) FROM delivery_log_%1$s),
+                        (SELECT max(start_position) FROM consumer_group_config WHERE stream_id = %1$s),
+                        (SELECT max(message_id) FROM dead_letter WHERE stream_id = %1$s))$sql$, p_stream) INTO v_passed;
+    IF v_passed > last_drawn_id(p_stream) THEN
+        PERFORM setval(pg_get_serial_sequence('message_log_' || p_stream, 'id')::regclass, v_passed);
+    END IF;
+    -- A queue that was dropped has not told its counters.
+    IF v_queue_is_new THEN
+        DELETE FROM statistics_delta WHERE stream_id = p_stream;
+    END IF;
     PERFORM ensure_partitions(p_stream, 0);
     RETURN true;
 END $$;

@@ -32,15 +32,19 @@ DECLARE
     v_new    bigint;
 BEGIN
     IF idempotency_key IS NOT NULL THEN
-        -- A concurrent publish with the same key waits here until the other one has ended.
-        EXECUTE format('INSERT INTO idempotency_key_%s (key) VALUES ($1) ON CONFLICT DO NOTHING', v_stream)
-            USING idempotency_key;
-        GET DIAGNOSTICS v_new = ROW_COUNT;
-        IF v_new = 0 THEN
+        LOOP
+            -- A concurrent publish with the same key waits here until the other one has ended.
+            EXECUTE format('INSERT INTO idempotency_key_%s (key) VALUES ($1) ON CONFLICT DO NOTHING', v_stream)
+                USING idempotency_key;
+            GET DIAGNOSTICS v_new = ROW_COUNT;
+            EXIT WHEN v_new = 1;
             EXECUTE format('SELECT message_id FROM idempotency_key_%s WHERE key = $1', v_stream)
-                INTO STRICT v_known USING idempotency_key;
-            RETURN v_known;
-        END IF;
+                INTO v_known USING idempotency_key;
+            -- Null where retention has forgotten the key just now.
+            IF v_known IS NOT NULL THEN
+                RETURN v_known;
+            END IF;
+        END LOOP;
     END IF;
     EXECUTE format('INSERT INTO message_log_%s (payload, key, headers) VALUES ($1, $2, $3) RETURNING id', v_stream)
         INTO v_id USING payload, key, headers;

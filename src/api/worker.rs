@@ -21,7 +21,7 @@ pub struct WorkerSettings {
     /// The pod's own grace period is set a little longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period: Option<Duration>,
-    /// How long a worker that has gone silent keeps its messages; 15s where left out.
+    /// How long a worker that has gone silent keeps its messages, from 1s to 1h; 15s where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Duration>,
     /// Most connections of one worker to the database; 4 where left out.

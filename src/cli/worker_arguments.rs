@@ -20,7 +20,7 @@ use crate::delivery::worker::{Worker, WorkerSettings};
 use crate::http::probes;
 
 /// The most connections to the database where the flag does not say.
-const CONNECTIONS: u32 = 5;
+const CONNECTIONS: u32 = 4;
 
 /// Which group is worked for, and how
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) struct WorkerArguments {
     #[arg(long, env = "SQLSTREAMS_LEASE", default_value = "15s", value_parser = lease)]
     lease: Duration,
     /// How long handlers may go on after the worker was told to stop
-    #[arg(long, env = "SQLSTREAMS_GRACE_PERIOD", default_value = "25s")]
+    #[arg(long, env = "SQLSTREAMS_GRACE_PERIOD", default_value = "30s")]
     grace_period: Duration,
     /// Name of this process, for people; the host's where left out
     #[arg(long, env = "SQLSTREAMS_INSTANCE_NAME")]

@@ -1,4 +1,4 @@
-//! Server-side apply, of children and of status: the one way in which the operator writes.
+//! Server-side apply, of children and of the controllers' part of status.
 
 use std::fmt::Debug;
 
@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 
 use super::context::MANAGER;
 use super::error::Problem;
+use super::names::hash;
 use crate::api::conditions::READY;
+
+/// On a child: a hash of what was applied last.
+const APPLIED_ANNOTATION: &str = "sqlstreams.io/applied";
 
 /// Brings a child to what is wanted and returns it as it is then. Writes nothing where it is so
 /// already, and touches nothing that another resource owns.
@@ -22,15 +26,24 @@ where
 {
     let name = wanted.name_any();
     let api = Api::<K>::namespaced(client.clone(), &owner.meta().namespace.clone().unwrap_or_default());
+    let wanted = marked(to_value(wanted)?);
     if let Some(current) = api.get_opt(&name).await? {
         prove_owner(owner, &current)?;
-        if covers(&to_value(&current)?, &to_value(wanted)?) {
+        if covers(&to_value(&current)?, &wanted) {
             return Ok(current);
         }
     }
     Ok(api
         .patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(wanted))
         .await?)
+}
+
+/// A child with a mark of all that it says, so that what it says no longer is missed too: a field
+/// that is gone from it cannot be seen by looking for the fields that are there.
+fn marked(mut wanted: Value) -> Value {
+    let mark = format!("{:016x}", hash(&wanted.to_string()));
+    wanted["metadata"]["annotations"][APPLIED_ANNOTATION] = Value::String(mark);
+    wanted
 }
 
 /// Deletes a child of `owner`, and tells whether it is gone.

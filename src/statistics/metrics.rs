@@ -100,12 +100,7 @@ impl DatabaseMetrics {
     /// Sets the gauges of a group; those of which nothing is known stay as they are.
     pub fn set(&mut self, stream: &str, group: &GroupNumbers, at: Timestamp) {
         let labels = GroupLabels {
-            namespace: group
-                .counters
-                .owner
-                .as_ref()
-                .and_then(|owner| owner.reference.split_once('/'))
-                .map_or_else(|| self.labels.namespace.clone(), |(namespace, _)| namespace.into()),
+            namespace: self.labels.namespace.clone(),
             database: self.labels.database.clone(),
             stream: stream.into(),
             group: group.counters.name.clone(),

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use super::agenda::{Action, Agenda};
 use super::metrics::{DatabaseMetrics, Metrics};
 use super::model::Model;
-use super::status::{Kind, Resource, WantedStatus, wanted};
+use super::status::{Home, Kind, Resource, WantedStatus, wanted};
 use super::writer::{self, Message};
 use crate::database::partitions::{self, Growth};
 use crate::database::{Database, DatabaseError, GroupId, StreamId, statistics};
@@ -38,6 +38,15 @@ pub struct Watched {
     pub client: kube::Client,
     /// Where gauges are set.
     pub metrics: Metrics,
+}
+
+impl Watched {
+    fn home(&self) -> Home<'_> {
+        Home {
+            cluster: &self.cluster_id,
+            namespace: &self.namespace,
+        }
+    }
 }
 
 /// Reads the numbers of one database, never more than one query at a time, and keeps status,
@@ -174,12 +183,7 @@ impl Poller {
             return;
         }
         let mut changed = Vec::new();
-        for wanted in wanted(
-            &self.model,
-            streams,
-            &self.watched.cluster_id,
-            &self.watched.database.schema,
-        ) {
+        for wanted in wanted(&self.model, streams, self.watched.home(), &self.watched.database.schema) {
             if self.told.get(&wanted.resource) != Some(&wanted) {
                 self.told.insert(wanted.resource.clone(), wanted.clone());
                 changed.push(wanted);
@@ -196,15 +200,15 @@ impl Poller {
     }
 
     fn gone(&mut self) -> Vec<Resource> {
-        let cluster = &self.watched.cluster_id;
+        let home = self.watched.home();
         let groups = self
             .model
             .groups()
-            .filter_map(|group| Resource::of_owner(Kind::ConsumerGroup, group.counters.owner.as_ref(), cluster));
+            .filter_map(|group| Resource::of_owner(Kind::ConsumerGroup, group.counters.owner.as_ref(), home));
         let streams = self
             .model
             .streams()
-            .filter_map(|stream| Resource::of_owner(Kind::Stream, stream.identity.owner.as_ref(), cluster));
+            .filter_map(|stream| Resource::of_owner(Kind::Stream, stream.identity.owner.as_ref(), home));
         let there: HashSet<Resource> = groups.chain(streams).collect();
         let gone: Vec<Resource> = self
             .told

@@ -60,12 +60,26 @@ pub struct Resource {
     pub uid: Uuid,
 }
 
+/// Whose resources are written to.
+#[derive(Clone, Copy, Debug)]
+pub struct Home<'a> {
+    /// Id of the cluster.
+    pub cluster: &'a str,
+    /// Namespace of the StreamDatabase.
+    pub namespace: &'a str,
+}
+
 impl Resource {
-    /// The resource that an owner column names; `None` where it is of another cluster.
+    /// The resource that an owner column names; `None` where it is not of this cluster and of the
+    /// namespace of its StreamDatabase. Whoever owns the database can write anything there, and must
+    /// reach nothing beyond his own namespace by it.
     #[must_use]
-    pub fn of_owner(kind: Kind, owner: Option<&Owner>, cluster: &str) -> Option<Self> {
-        let owner = owner.filter(|owner| owner.cluster_id == cluster)?;
-        let (namespace, name) = owner.reference.split_once('/')?;
+    pub fn of_owner(kind: Kind, owner: Option<&Owner>, home: Home<'_>) -> Option<Self> {
+        let owner = owner.filter(|owner| owner.cluster_id == home.cluster)?;
+        let (namespace, name) = owner
+            .reference
+            .split_once('/')
+            .filter(|(namespace, _)| *namespace == home.namespace)?;
         Some(Self {
             kind,
             namespace: namespace.into(),
@@ -163,7 +177,7 @@ pub struct WantedStatus {
 /// What the resources of these streams and of their groups should show, as far as they are of this
 /// cluster. What has not been looked up yet is left out.
 #[must_use]
-pub fn wanted(model: &Model, streams: &BTreeSet<StreamId>, cluster: &str, schema: &Schema) -> Vec<WantedStatus> {
+pub fn wanted(model: &Model, streams: &BTreeSet<StreamId>, home: Home<'_>, schema: &Schema) -> Vec<WantedStatus> {
     let mut all = Vec::new();
     let mut of_stream: Vec<Vec<&GroupNumbers>> = vec![Vec::new(); streams.len()];
     let order: Vec<StreamId> = streams.iter().copied().collect();
@@ -172,7 +186,7 @@ pub fn wanted(model: &Model, streams: &BTreeSet<StreamId>, cluster: &str, schema
             continue;
         };
         of_stream[place].push(group);
-        if let Some(resource) = Resource::of_owner(Kind::ConsumerGroup, group.counters.owner.as_ref(), cluster)
+        if let Some(resource) = Resource::of_owner(Kind::ConsumerGroup, group.counters.owner.as_ref(), home)
             && let Some(numbers) = group_numbers(group)
         {
             all.push(WantedStatus {
@@ -184,7 +198,7 @@ pub fn wanted(model: &Model, streams: &BTreeSet<StreamId>, cluster: &str, schema
     }
     for (id, groups) in order.into_iter().zip(of_stream) {
         if let Some(stream) = model.stream(id)
-            && let Some(resource) = Resource::of_owner(Kind::Stream, stream.identity.owner.as_ref(), cluster)
+            && let Some(resource) = Resource::of_owner(Kind::Stream, stream.identity.owner.as_ref(), home)
             && let Some(facts) = stream.facts
         {
             all.push(WantedStatus {

@@ -149,7 +149,10 @@ async fn ready_follows_the_pods_of_the_deployment() {
     );
     operator
         .namespace
-        .merge_status::<Deployment>("billing-worker", json!({"replicas": 1, "readyReplicas": 1}))
+        .merge_status::<Deployment>(
+            "billing-worker",
+            json!({"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "observedGeneration": 1}),
+        )
         .await;
     operator
         .condition::<ConsumerGroup>("billing", "Ready", "True", "Ready")
@@ -282,4 +285,65 @@ async fn what_only_kubernetes_itself_can_judge_is_reported_as_invalid_with_its_w
         .condition::<Stream>("orders", "Ready", "False", "InvalidSpec")
         .await;
     assert!(condition.message.contains("spec.schedule"), "{}", condition.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_out_of_a_resource_is_taken_out_of_its_children() {
+    let operator = Operator::start().await;
+    operator.provision().await;
+    let selector = async || {
+        let deployment: Deployment = operator.namespace.api().get("billing-worker").await.ok()?;
+        Some(deployment.spec?.template.spec?.node_selector)
+    };
+    operator
+        .namespace
+        .merge::<ConsumerGroup>(
+            "billing",
+            json!({"spec": {"worker": {"nodeSelector": {"disk": "fast"}}}}),
+        )
+        .await;
+    eventually("the pods are bound to nodes", async || selector().await.flatten()).await;
+    operator
+        .namespace
+        .merge::<ConsumerGroup>("billing", json!({"spec": {"worker": {"nodeSelector": null}}}))
+        .await;
+    eventually("the pods are bound no more", async || {
+        selector().await?.is_none().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_the_settings_before_do_not_make_a_group_ready() {
+    let operator = Operator::start().await;
+    operator.provision().await;
+    let pods = async |updated: i32, generation: i64| {
+        let status =
+            json!({"replicas": 1, "readyReplicas": 1, "updatedReplicas": updated, "observedGeneration": generation});
+        operator
+            .namespace
+            .merge_status::<Deployment>("billing-worker", status)
+            .await;
+    };
+    pods(1, 1).await;
+    operator
+        .condition::<ConsumerGroup>("billing", "Ready", "True", "Ready")
+        .await;
+    operator
+        .namespace
+        .merge::<ConsumerGroup>("billing", json!({"spec": {"concurrency": 3}}))
+        .await;
+    let old = operator
+        .condition::<ConsumerGroup>("billing", "Ready", "False", "WorkersNotReady")
+        .await;
+    assert!(
+        old.message
+            .starts_with("1 of 1 workers are ready, 0 with the newest settings"),
+        "{}",
+        old.message
+    );
+    pods(1, 2).await;
+    operator
+        .condition::<ConsumerGroup>("billing", "Ready", "True", "Ready")
+        .await;
 }

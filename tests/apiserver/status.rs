@@ -15,7 +15,10 @@ async fn an_idle_operator_writes_nothing() {
     operator.provision().await;
     operator
         .namespace
-        .merge_status::<Deployment>("billing-worker", json!({"replicas": 1, "readyReplicas": 1}))
+        .merge_status::<Deployment>(
+            "billing-worker",
+            json!({"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "observedGeneration": 1}),
+        )
         .await;
     operator
         .condition::<ConsumerGroup>("billing", "Ready", "True", "Ready")
@@ -36,7 +39,10 @@ async fn a_restarted_operator_changes_nothing() {
     operator.provision().await;
     operator
         .namespace
-        .merge_status::<Deployment>("billing-worker", json!({"replicas": 1, "readyReplicas": 1}))
+        .merge_status::<Deployment>(
+            "billing-worker",
+            json!({"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "observedGeneration": 1}),
+        )
         .await;
     operator
         .condition::<ConsumerGroup>("billing", "Ready", "True", "Ready")

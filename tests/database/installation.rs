@@ -235,3 +235,30 @@ async fn a_new_group_is_given_what_commits_late_and_not_what_came_before_its_sta
             .expect("rows");
     assert_eq!(positions, [("from-time".to_owned(), 1), ("latest".to_owned(), 3)]);
 }
+
+#[tokio::test]
+async fn a_log_that_was_dropped_and_made_anew_gives_out_no_id_that_a_group_has_passed() {
+    let database = postgres().await.installed().await;
+    let installation = database.installation();
+    let request = request("orders");
+    installation.provision_stream(&request).await.expect("provisioned");
+    sqlx::raw_sql(
+        "INSERT INTO sqlstreams.exception_queue_1 (consumer_group_id, message_id, status) VALUES (7, 2500, 'dead'); \
+         INSERT INTO sqlstreams.claim_1 (consumer_group_id, low, high, instance) VALUES (7, 1, 4000, gen_random_uuid()); \
+         DROP TABLE sqlstreams.message_log_1, sqlstreams.exception_queue_1",
+    )
+    .execute(&database.pool)
+    .await
+    .expect("dropped");
+    installation.provision_stream(&request).await.expect("made anew");
+    let id: i64 = sqlx::query_scalar("SELECT sqlstreams.publish('orders', '{}')")
+        .fetch_one(&database.pool)
+        .await
+        .expect("published");
+    assert_eq!(id, 4001);
+    let counters: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlstreams.statistics_delta")
+        .fetch_one(&database.pool)
+        .await
+        .expect("a number");
+    assert_eq!(counters, 0, "the queue that is gone counts no more");
+}

@@ -9,7 +9,7 @@ use sqlstreams::database::statistics::{Counters, Exceptions, GroupCounters, Prog
 use sqlstreams::database::{GroupId, Schema, StreamId};
 use sqlstreams::statistics::Change;
 use sqlstreams::statistics::model::Model;
-use sqlstreams::statistics::status::{Kind, Numbers, WantedStatus, apply_body, human_size, wanted};
+use sqlstreams::statistics::status::{Home, Kind, Numbers, Resource, WantedStatus, apply_body, human_size, wanted};
 use uuid::Uuid;
 
 fn owner(uid: u128, reference: &str, cluster: &str) -> Option<Owner> {
@@ -61,7 +61,11 @@ fn progress() -> Progress {
 }
 
 fn statuses(model: &Model) -> Vec<WantedStatus> {
-    wanted(model, &BTreeSet::from([StreamId(1)]), "here", &Schema::default())
+    let home = Home {
+        cluster: "here",
+        namespace: "shop",
+    };
+    wanted(model, &BTreeSet::from([StreamId(1)]), home, &Schema::default())
 }
 
 fn complete() -> Model {
@@ -183,4 +187,17 @@ fn sizes_are_for_people() {
     ] {
         assert_eq!(human_size(bytes), text);
     }
+}
+
+/// Whoever owns the database can write any owner into it.
+#[test]
+fn a_database_reaches_no_resource_beyond_its_own_namespace() {
+    let home = Home {
+        cluster: "here",
+        namespace: "shop",
+    };
+    let of = |owner: Option<Owner>| Resource::of_owner(Kind::ConsumerGroup, owner.as_ref(), home);
+    assert!(of(owner(1, "shop/a", "here")).is_some());
+    assert_eq!(of(owner(1, "bank/a", "here")), None);
+    assert_eq!(of(owner(1, "shop/a", "elsewhere")), None);
 }

@@ -115,9 +115,6 @@ pub(super) async fn database_for_clean_up(
     context: &Context,
     group: &ConsumerGroup,
 ) -> Result<Option<(String, Database)>, Problem> {
-    if group.status.as_ref().is_none_or(|status| status.group_id.is_none()) {
-        return Ok(None);
-    }
     let namespace = group.namespace().unwrap_or_default();
     let streams = Api::<Stream>::namespaced(context.client.clone(), &namespace);
     let Some(stream) = streams.get_opt(&group.spec.stream_ref.name).await? else {

@@ -21,7 +21,7 @@ use crate::controllers::pods;
 /// The labels of a Deployment's pods end up in names that are bounded so.
 const DEPLOYMENT_NAME: usize = 52;
 /// How much longer Kubernetes waits for a pod than the worker says it takes.
-const GRACE_MARGIN_SECONDS: i64 = 10;
+const GRACE_MARGIN_SECONDS: i64 = 15;
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 const DEFAULT_CONNECTIONS: u32 = 4;

@@ -13,6 +13,8 @@ pub(super) struct WorkersFound {
     pub(super) wanted: i32,
     pub(super) replicas: i32,
     pub(super) ready: i32,
+    /// Those with the newest settings, ready or not.
+    updated: i32,
     /// Why Kubernetes makes no pods, where it says so.
     trouble: Option<String>,
 }
@@ -20,6 +22,13 @@ pub(super) struct WorkersFound {
 /// Reads the Deployment. One whose controller has not seen the newest change says nothing yet.
 pub(super) fn workers(group: &ConsumerGroup, deployment: &Deployment) -> WorkersFound {
     let status = deployment.status.clone().unwrap_or_default();
+    let seen = status.observed_generation >= deployment.metadata.generation;
+    // Of those that are ready, some may still be of the settings before; Kubernetes counts the new ones.
+    let updated = if seen {
+        status.updated_replicas.unwrap_or_default()
+    } else {
+        0
+    };
     let trouble = status.conditions.iter().flatten().find_map(|condition| {
         let failing = match condition.type_.as_str() {
             "ReplicaFailure" => condition.status == "True",
@@ -32,6 +41,7 @@ pub(super) fn workers(group: &ConsumerGroup, deployment: &Deployment) -> Workers
         wanted: desired::replicas(group),
         replicas: status.replicas.unwrap_or_default(),
         ready: status.ready_replicas.unwrap_or_default(),
+        updated,
         trouble,
     }
 }
@@ -39,7 +49,7 @@ pub(super) fn workers(group: &ConsumerGroup, deployment: &Deployment) -> Workers
 impl WorkersFound {
     /// Whether as many run as were asked for.
     pub(super) fn judge(&self) -> Result<(), Problem> {
-        if self.ready >= self.wanted {
+        if self.ready >= self.wanted && self.updated >= self.wanted && self.trouble.is_none() {
             return Ok(());
         }
         let trouble = self
@@ -51,8 +61,9 @@ impl WorkersFound {
             condition: WORKERS_AVAILABLE,
             reason: "WorkersNotReady",
             message: format!(
-                "{} of {} workers are ready{trouble}; look at their pods with kubectl get pods and kubectl logs",
-                self.ready, self.wanted
+                "{} of {} workers are ready, {} with the newest settings{trouble}; look at their pods with kubectl get \
+                 pods and kubectl logs",
+                self.ready, self.wanted, self.updated
             ),
         })
     }

@@ -194,6 +194,18 @@ fn what_makes_no_sense_is_refused_by_field() {
             "names the volume tmp, which is not in spec.worker.volumes",
         ),
         (
+            json!({"worker": {"lease": "500ms"}}),
+            "spec.worker.lease must be from 1s to 1h",
+        ),
+        (
+            json!({"handler": {"http": {"url": "http://10.0.0.1/hook?token=abc"}}}),
+            "spec.handler.http.url: the handler's URL leads to 10.0.0.1",
+        ),
+        (
+            json!({"handler": {"http": {"url": "https://[bad?token=abc"}}}),
+            "spec.handler.http.url: it is no URL",
+        ),
+        (
             json!({"handler": {"sdk": {"image": "x", "env": [{"name": "SQLSTREAMS_GROUP", "value": "other"}]}}}),
             "spec.handler.sdk.env sets SQLSTREAMS_GROUP",
         ),
@@ -205,6 +217,7 @@ fn what_makes_no_sense_is_refused_by_field() {
             .extend(change.as_object().expect("an object").clone());
         let error = valid(&group(spec), &stream(json!({}))).expect_err("refused");
         assert!(error.contains(expected), "{error}");
+        assert!(!error.contains("token"), "a URL may hold a secret: {error}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! From what a ConsumerGroup says to what is asked of the database and of the workers. Pure.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_json::json;
@@ -12,6 +13,8 @@ use crate::controllers::error::Problem;
 use crate::database::groups::{GroupRequest, StartPosition};
 use crate::database::ownership::Owner;
 use crate::database::{MessageId, StreamId};
+use crate::delivery::handler::http::Target;
+use crate::delivery::handler::http::addresses::AddressRules;
 use crate::delivery::retry::RetryPolicy;
 
 /// Retries where neither group nor stream says how many.
@@ -20,6 +23,9 @@ const RETRIES: u32 = 3;
 const RETRIES_OF_URL: u32 = 7;
 /// The worker's own port, in whose pod a handler's container runs.
 pub(super) const WORKER_PORT: u16 = 8080;
+
+/// How long a lease may last; see `sqlstreams worker --lease`.
+const LEASES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 /// A ConsumerGroup that makes sense.
 #[derive(Clone, Debug)]
@@ -76,6 +82,23 @@ pub(super) fn validate(resource: &ConsumerGroup, stream: &Stream, owner: Owner) 
 }
 
 fn check_handler(handler: &Handler, worker: &WorkerSettings) -> Result<(), Problem> {
+    if worker
+        .lease
+        .is_some_and(|lease| !LEASES.contains(&Duration::from(lease)))
+    {
+        return Err(Problem::invalid("spec.worker.lease must be from 1s to 1h"));
+    }
+    if let Some(url) = handler.http.as_ref().and_then(|http| http.url.as_ref()) {
+        let target = url
+            .parse()
+            .map(|url| Target::Url(url, AddressRules { allow_private: false }));
+        // Neither error shows the URL, which may hold a secret.
+        let refused = match target {
+            Ok(target) => target.check().map_err(|error| error.to_string()),
+            Err(_) => Err("it is no URL".into()),
+        };
+        refused.map_err(|reason| Problem::invalid(format!("spec.handler.http.url: {reason}")))?;
+    }
     let Handler {
         http: _,
         container,

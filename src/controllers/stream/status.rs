@@ -71,9 +71,13 @@ fn compute(resource: &Stream, current: &StreamStatus, facts: &Facts, problem: Op
         }
         None => (current.stream_id, current.message_log.clone()),
     };
+    let mut conditions = written(&wanted, &current.conditions, resource.metadata.generation);
+    // What the last run of the job reported stands, as long as nothing newer is known.
+    let reported = |it: &&Condition| it.type_ == RETENTION_HEALTHY && facts.provisioned.is_none();
+    conditions.extend(current.conditions.iter().find(reported).cloned());
     StreamStatus {
         observed_generation: resource.metadata.generation,
-        conditions: written(&wanted, &current.conditions, resource.metadata.generation),
+        conditions,
         stream_id,
         message_log,
         ..StreamStatus::default()

@@ -116,8 +116,8 @@ heartbeat() {
   done
 }
 
-# The host's binaries go in where buildah builds, for no image with Rust can be
-# pulled there.
+# The host's binaries go in where buildah builds, whose vfs store would copy an image
+# with Rust whole for each layer.
 build_image() { # TARGET TAG
   local arguments=(--no-layers --target "$1" --build-arg BINARIES=prebuilt --build-arg BUILDER_IMAGE=debian:bookworm-slim)
   [[ "$tool" != docker ]] || arguments=(--target "$1")
