@@ -94,7 +94,13 @@ impl Settler {
     fn log(&self, settlement: &Settlement, lost_exceptions: usize) {
         let Self { stream, group, .. } = self;
         let dead = |verdict: &&Verdict| verdict.fate.is_dead();
-        for verdict in settlement.failures.iter().chain(&settlement.exceptions).filter(dead) {
+        // Where some were not recorded, it is not known which.
+        let exceptions = if lost_exceptions == 0 {
+            settlement.exceptions.as_slice()
+        } else {
+            &[]
+        };
+        for verdict in settlement.failures.iter().chain(exceptions).filter(dead) {
             let (message_id, attempt) = (verdict.message.0, verdict.attempt);
             tracing::warn!(%stream, %group, message_id, attempt, "dead-lettered");
         }
