@@ -149,6 +149,8 @@ impl From<sqlx::Error> for DatabaseError {
     fn from(error: sqlx::Error) -> Self {
         match error {
             sqlx::Error::Database(error) => Self::from_sqlstate(error.as_ref()),
+            // A certificate that is not trusted comes as a fault of the stream it was read from.
+            sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => Self::Tls(error.to_string()),
             sqlx::Error::Io(error) => Self::Unreachable(error.to_string()),
             sqlx::Error::Tls(error) => Self::Tls(error.to_string()),
             sqlx::Error::PoolTimedOut => Self::Unreachable("no connection within the time limit".into()),

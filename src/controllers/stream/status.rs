@@ -96,7 +96,7 @@ fn retention(report: Option<&Report>) -> Wanted {
             RETENTION_HEALTHY,
             "Blocked",
             format!(
-                "messages past their time are kept: {}; let the group catch up, delete it, or set retention.dropUnconsumed",
+                "messages past their time are kept: {}; let the group catch up, delete it with deletionPolicy Delete, or set retention.dropUnconsumed",
                 behind.join("; ")
             ),
         )

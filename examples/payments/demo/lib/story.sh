@@ -87,7 +87,7 @@ what_next() {
     kubectl -n $namespace patch consumergroup analytics --type=merge -p '{"spec":{"suspend":false}}'
   Publish one of your own, in a transaction of yours:
     kubectl -n $namespace exec -it deployment/postgres -- psql -U postgres payments
-    SELECT sqlstreams.publish('payments.requested', '{"orderId": "order-341", ...}');
+    SELECT sqlstreams.publish('payments.requested', '{"orderId": "order-341", "merchantId": "mer_11", "customerId": "cus_7262", "amount": 2490, "currency": "USD", "provider": "northbank", "card": "card_e990d3", "requestedAt": "2026-03-02T09:12:16Z"}');
   What a resource may say, and why it is as it is:
     kubectl explain consumergroup.spec
     kubectl -n $namespace describe consumergroup charge-cards
