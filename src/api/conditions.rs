@@ -87,11 +87,3 @@ impl Wanted {
         }
     }
 }
-
-/// Whether the condition is there and true.
-#[must_use]
-pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
-    conditions
-        .iter()
-        .any(|condition| condition.type_ == kind && condition.status == "True")
-}
